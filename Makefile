@@ -1,0 +1,55 @@
+# Everything runs in .venv, which each target builds when it is missing or stale. Needs Python 3.11 or newer, and make.
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint deploy/constraints.txt
+
+DIR ?= .
+ASK ?=
+
+.PHONY: demo test check protos constraints clean
+
+## Starts the daemon and three providers, asks a question about a folder: make demo DIR=… ASK="…"
+demo: .venv/.server
+	@$(BIN)/context-broker demo $(DIR) $(if $(ASK),--ask "$(ASK)")
+
+## Runs the tests.
+test: .venv/.dev tests/foreign/node_modules/.stamp
+	$(BIN)/python -m pytest
+
+## Lints, formats, types, and the contract's own lint.
+check: .venv/.dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	cd protos && ../$(BIN)/buf lint && ../$(BIN)/buf format --diff --exit-code --exclude-path buf
+
+## Writes the Python modules of the contract again.
+protos: .venv/.dev
+	$(BIN)/python protos/generate.py
+
+## Pins the versions that are installed now.
+constraints: .venv/.dev
+	$(BIN)/python -m pip freeze --exclude-editable | sort --ignore-case > deploy/constraints.txt
+
+clean:
+	rm -rf .venv dist tests/foreign/node_modules
+
+.venv/.python:
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "context-broker needs Python 3.11 or newer; name one with PYTHON=…")'
+	$(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/.server: .venv/.python pyproject.toml deploy/constraints.txt
+	$(PIP) --editable '.[server,symbols]'
+	@touch $@
+
+.venv/.dev: .venv/.server
+	$(PIP) --editable '.[server,symbols,dev]'
+	@touch $@
+
+# The foreign client of the contract tests; they skip, and say why, where there is no npm or no registry.
+tests/foreign/node_modules/.stamp: tests/foreign/package.json tests/foreign/package-lock.json
+	@mkdir -p tests/foreign/node_modules
+	@if command -v npm >/dev/null; then cd tests/foreign && npm ci --silent --no-audit --no-fund || true; fi
+	@mkdir -p tests/foreign/node_modules && touch $@

@@ -1,0 +1,42 @@
+"""Fixtures that every suite may use."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:  # Suites that need no daemon do not import one.
+    from broker.config import Config
+    from broker.rpc.server import Broker
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+@pytest.fixture(scope="session")
+def shared_dir() -> Path:
+    """The folder of vectors, cases and evidence that may lie beside a checkout; skips where it does not."""
+    if not SHARED.is_dir():
+        pytest.skip("no folder 'shared' beside this checkout: the independent vectors and evidence are not here")
+    return SHARED
+
+
+@pytest.fixture
+def broker_config() -> Config:
+    """How the ``broker`` of a test is configured; a test module overrides it to change that."""
+    from broker.config import Config
+
+    return Config(server={"listen": "127.0.0.1:0"})
+
+
+@pytest.fixture
+async def broker(broker_config: Config) -> AsyncIterator[Broker]:
+    """A real broker on a free port of loopback; its ``address`` says where."""
+    from broker.rpc.server import Broker
+
+    broker = Broker(broker_config)
+    await broker.start()
+    yield broker
+    await broker.stop(grace=1.0)
