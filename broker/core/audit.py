@@ -1,0 +1,195 @@
+"""The audit: one row for every frame offered, the summaries, and what it all took.
+
+A row is written from what the stages left in an entry, or from a slip. Rows and figures are each counted from entries
+and slips and never from one another, so that they can be held against each other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+
+from broker import __version__
+from broker.core.composition import (
+    INCLUDED,
+    AuditRow,
+    AuditScore,
+    FloorRecord,
+    LaneSummary,
+    Reason,
+    StrategyRecord,
+    Usage,
+    UsageFigures,
+)
+from broker.core.entries import Entry
+from broker.core.lanes import Lane, LaneEnd, Slip
+from broker.core.request import Floor
+from broker.core.strategies import (
+    PerProviderQuota,
+    Precomputed,
+    ReciprocalRankFusion,
+    Strategy,
+    TrustWeighted,
+    info_of,
+)
+
+_NOT_ADMITTED = frozenset(
+    {Reason.LANE_REFUSED, Reason.LANE_PARTIAL, Reason.BELOW_FLOOR, Reason.OUTSIDE_VALIDITY},
+)
+"""Reasons of checked frames that were never weighed against any other."""
+
+
+def rows_of(
+    lane: Lane, entries: Sequence[Entry], floors: Mapping[str, Floor], *, include_scores: bool
+) -> list[AuditRow]:
+    """A lane's rows: its checked frames best first, then its slips by id, digest and reason."""
+    floor = floors.get(lane.provider)
+    slips = sorted(lane.slips, key=_slip_key)
+    return [
+        *(_entry_row(entry, floor if include_scores else None, include_scores=include_scores) for entry in entries),
+        *(_slip_row(lane, slip, floor, include_scores=include_scores) for slip in slips),
+    ]
+
+
+def lane_summary(lane: Lane, figures: UsageFigures) -> LaneSummary:
+    """How a lane ended, and how far its frames came."""
+    return LaneSummary(
+        provider=lane.provider,
+        end=lane.end,
+        message=lane.message,
+        scale=lane.scale,
+        offered=figures.frames_offered,
+        admitted=figures.frames_admitted,
+        placed=figures.frames_placed,
+        violation=lane.lie.reason if lane.lie is not None else "",
+    )
+
+
+def reasons_of(rows: Sequence[AuditRow]) -> dict[str, int]:
+    """Frames by exclusion reason, placed ones under ``INCLUDED``; sorted by name."""
+    return dict(sorted(Counter(INCLUDED if row.included else row.reason for row in rows).items()))
+
+
+def floor_records(floors: Sequence[Floor], lanes: Sequence[Lane], rows: Sequence[AuditRow]) -> tuple[FloorRecord, ...]:
+    """What each floor did. It was used where its provider was asked, or sent its lane along."""
+    asked = {lane.provider for lane in lanes if lane.end not in (LaneEnd.ABSENT, LaneEnd.QUARANTINED)}
+    dropped = Counter(row.provider for row in rows if row.reason == Reason.BELOW_FLOOR)
+    return tuple(FloorRecord(floor, floor.provider in asked, dropped[floor.provider]) for floor in floors)
+
+
+def usage_of(lanes: Sequence[Lane], entries: Sequence[Sequence[Entry]]) -> Usage:
+    """What each lane offered, had admitted and had placed, and the sums."""
+    providers = {lane.provider: _figures(lane, own) for lane, own in zip(lanes, entries, strict=True)}
+    total = {
+        field.name: sum(getattr(figures, field.name) for figures in providers.values())
+        for field in fields(UsageFigures)
+    }
+    return Usage(UsageFigures(**total), providers)
+
+
+def strategy_record(strategy: Strategy, named: int, repairs: tuple[str, ...]) -> StrategyRecord:
+    """The policy as it ran.
+
+    Args:
+        strategy: The policy.
+        named: Frames here that a ``precomputed`` order named. Its ids are not repeated: the rows ranked 1 to ``named``
+            are the order as it applied.
+        repairs: What had to be repaired in the order that it gave.
+    """
+    info = info_of(strategy)
+    return StrategyRecord(
+        name=info.name,
+        version=__version__,
+        params=_params(strategy, named),
+        compares_raw_scores=info.compares_raw_scores,
+        repairs=repairs,
+    )
+
+
+def _params(strategy: Strategy, named: int) -> dict[str, object]:
+    match strategy:
+        case PerProviderQuota(k):
+            return {"k": k}
+        case TrustWeighted(weights, default_weight):
+            return {"weights": dict(sorted(weights.items())), "default_weight": default_weight}
+        case ReciprocalRankFusion(k, weights, default_weight):
+            return {"k": k, "weights": dict(sorted(weights.items())), "default_weight": default_weight}
+        case Precomputed(ids, name):
+            return {"name": name, "ids": len(ids), "named": named}
+        case _:
+            return {}
+
+
+def _entry_row(entry: Entry, floor: Floor | None, *, include_scores: bool) -> AuditRow:
+    candidate = entry.candidate
+    duplicate_of = entry.kept.ref if entry.kept is not None and entry.kept is not entry else None
+    score = None
+    if include_scores and candidate.score is not None:
+        shown = candidate.score.shown()
+        score = AuditScore(shown.provider, shown.scale_id, shown.value, _shown_floor(floor))
+    return AuditRow(
+        provider=entry.provider,
+        frame_id=candidate.frame.id,
+        content_digest=candidate.digest,
+        included=entry.position > 0,
+        reason=entry.reason,
+        detail=entry.detail,
+        lane_place=entry.lane_place,
+        local_rank=entry.local_rank,
+        rank=entry.rank,
+        position=entry.position,
+        cost=entry.block.cost if entry.block is not None else 0,
+        remaining=entry.remaining,
+        duplicate_of=duplicate_of,
+        conflicts=entry.conflicts,
+        score=score,
+        escaped_characters=entry.block.escaped_characters if entry.block is not None else 0,
+        neutralised_fences=entry.block.neutralised_fences if entry.block is not None else 0,
+    )
+
+
+def _slip_row(lane: Lane, slip: Slip, floor: Floor | None, *, include_scores: bool) -> AuditRow:
+    score = None
+    if include_scores and slip.shown_score is not None and lane.scale is not None:
+        score = AuditScore(lane.provider, lane.scale.id, slip.shown_score, _shown_floor(floor))
+    reason, detail = Reason.INVALID, f"{slip.reason}: {slip.detail}"
+    if lane.lie is not None:
+        reason, detail = Reason.LANE_REFUSED, refused_detail(lane)
+    return AuditRow(
+        provider=lane.provider,
+        frame_id=slip.frame_id,
+        content_digest=slip.digest,
+        included=False,
+        reason=reason,
+        detail=detail,
+        score=score,
+    )
+
+
+def refused_detail(lane: Lane) -> str:
+    """Why a lane was refused, as the row of each of its frames says it."""
+    assert lane.lie is not None
+    by = f" (frame {lane.lie.frame_id!r})" if lane.lie.frame_id else ""
+    return f"{lane.lie.reason}: {lane.lie.detail}{by}"
+
+
+def _shown_floor(floor: Floor | None) -> str:
+    return format(floor.value, ".17g") if floor is not None else ""
+
+
+def _slip_key(slip: Slip) -> tuple[str, str, str, str, int, str]:
+    return slip.frame_id, slip.digest, slip.reason, slip.detail, slip.tokens, slip.shown_score or ""
+
+
+def _figures(lane: Lane, entries: Sequence[Entry]) -> UsageFigures:
+    admitted = [entry for entry in entries if entry.reason not in _NOT_ADMITTED]
+    placed = [entry.block.cost for entry in entries if entry.position and entry.block is not None]
+    return UsageFigures(
+        frames_offered=lane.offered,
+        frames_admitted=len(admitted),
+        frames_placed=len(placed),
+        tokens_offered=sum(entry.candidate.tokens for entry in entries) + sum(slip.tokens for slip in lane.slips),
+        tokens_admitted=sum(entry.candidate.tokens for entry in admitted),
+        tokens_placed=sum(placed),
+    )

@@ -1,0 +1,266 @@
+"""A composition: what was placed, what was left out and why, and what it cost. Plain immutable values.
+
+The same values are made by :func:`~broker.core.compose.compose` and rebuilt by the client from the wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from broker.core.frames import Frame, FrameRef
+from broker.core.lanes import LaneEnd
+from broker.core.request import Floor
+from broker.core.scores import ScoreScale
+
+INCLUDED = "INCLUDED"
+"""Key of placed frames in :attr:`AuditSummary.reasons`."""
+
+
+class Reason:
+    """Why a frame was left out: one of these for every excluded frame."""
+
+    INVALID = "INVALID"
+    """A slip; the detail starts with its own name, such as ``TITLE_EMPTY``."""
+    LANE_REFUSED = "LANE_REFUSED"
+    """Its lane was dropped for a lie; the detail starts with the violation."""
+    LANE_PARTIAL = "LANE_PARTIAL"
+    """Its lane was cut short, and the request drops those."""
+    BELOW_FLOOR = "BELOW_FLOOR"
+    """Its own provider's floor."""
+    OUTSIDE_VALIDITY = "OUTSIDE_VALIDITY"
+    """Its validity window does not hold the request's ``as_of``."""
+    DUPLICATE = "DUPLICATE"
+    """Another frame stands for the same evidence."""
+    PROVIDER_FRAME_LIMIT = "PROVIDER_FRAME_LIMIT"
+    """Its local rank is past ``max_frames_per_provider``."""
+    FRAME_LIMIT = "FRAME_LIMIT"
+    """``max_frames`` were already taken."""
+    OVER_BUDGET = "OVER_BUDGET"
+    """Its block costs more than what remained."""
+    BLOCK_TOO_LARGE = "BLOCK_TOO_LARGE"
+    """Its rendered block is larger than the operator allows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A frame in the prompt.
+
+    Attributes:
+        position: Its place from the top, from 1.
+        total: Frames placed in all.
+        provider: The provider whose copy was kept.
+        local_rank: Its place among its provider's frames, from 1, duplicates gone.
+        rank: Its place in the ranking over all lanes, from 1.
+        frame: Without score and token_cost, with the broker's own digest and every copy's provenance.
+        rendered: Its block as it stands in the prompt.
+        cost: Tokens of that block.
+        citation_label: Unique in this composition.
+        vouchers: Every provider's copy of the evidence, the kept one first.
+    """
+
+    position: int
+    total: int
+    provider: str
+    local_rank: int
+    rank: int
+    frame: Frame
+    rendered: str
+    cost: int
+    citation_label: str
+    vouchers: tuple[FrameRef, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """What a citation label stands for."""
+
+    label: str
+    frame: FrameRef
+    position: int
+    content_digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class AuditScore:
+    """A score as it was sent, shown with its provider and scale; 17 significant digits.
+
+    Attributes:
+        floor: The provider's floor in this request; empty: none.
+    """
+
+    provider: str
+    scale_id: str
+    value: str
+    floor: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditRow:
+    """One offered frame; every one has exactly one row.
+
+    Attributes:
+        provider: Whose it is.
+        frame_id: As sent; empty where it had none.
+        content_digest: Of its content, or of bytes that could not be read.
+        included: Whether it stands in the prompt.
+        reason: One of :class:`Reason` when excluded; empty when included.
+        detail: The reason's particulars.
+        lane_place: Its place in its lane after floors and its provider's own repeats, from 1; 0: none.
+        local_rank: Its place in its lane once duplicates are gone, from 1; 0: none.
+        rank: Its place over all lanes, from 1; 0: not ranked.
+        position: Its place in the prompt from the top, from 1; 0: not placed.
+        cost: Tokens of its rendered block; 0: not rendered.
+        remaining: Tokens left when packing came to it, where the reason is ``OVER_BUDGET``.
+        duplicate_of: The kept copy, where the reason is ``DUPLICATE``.
+        conflicts: Frames that name the same source region with other bytes.
+        score: On request only.
+        escaped_characters: Invisible and direction-changing characters made visible in its block.
+        neutralised_fences: Fence look-alikes neutralised in its block.
+    """
+
+    provider: str
+    frame_id: str
+    content_digest: str
+    included: bool
+    reason: str = ""
+    detail: str = ""
+    lane_place: int = 0
+    local_rank: int = 0
+    rank: int = 0
+    position: int = 0
+    cost: int = 0
+    remaining: int = 0
+    duplicate_of: FrameRef | None = None
+    conflicts: tuple[FrameRef, ...] = ()
+    score: AuditScore | None = None
+    escaped_characters: int = 0
+    neutralised_fences: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneSummary:
+    """How one lane ended.
+
+    Attributes:
+        violation: Stable reason of a lie, where ``end`` is ``REFUSED``.
+        offered: Frames offered; as many rows carry the provider's name.
+        admitted: Frames that passed the checks and the floor.
+        placed: Frames placed.
+    """
+
+    provider: str
+    end: LaneEnd
+    message: str = ""
+    scale: ScoreScale | None = None
+    offered: int = 0
+    admitted: int = 0
+    placed: int = 0
+    violation: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StrategyRecord:
+    """The ranking policy as it ran; parameters are JSON-like values with every default filled in."""
+
+    name: str
+    version: str
+    params: Mapping[str, object]
+    compares_raw_scores: bool
+    repairs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetRecord:
+    """What the budget went to, in tokens; ``preamble + frames + closing <= max_tokens``."""
+
+    max_tokens: int
+    preamble: int
+    closing: int
+    frames: int
+    counter: str = "bytes/4"
+
+    @property
+    def used(self) -> int:
+        """Tokens of the whole prompt."""
+        return self.preamble + self.frames + self.closing
+
+
+@dataclass(frozen=True, slots=True)
+class FloorRecord:
+    """What one floor did."""
+
+    floor: Floor
+    used: bool
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditSummary:
+    """The audit without its rows; with them, enough to work out the order again.
+
+    Attributes:
+        rows: Audit rows in all.
+        reasons: Frames by exclusion reason, placed ones under :data:`INCLUDED`.
+    """
+
+    strategy: StrategyRecord
+    placement: str
+    duplicates: str
+    budget: BudgetRecord
+    lanes: tuple[LaneSummary, ...]
+    floors: tuple[FloorRecord, ...]
+    rows: int
+    reasons: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageFigures:
+    """Frames and tokens: offered and admitted tokens count content, placed tokens count rendered blocks."""
+
+    frames_offered: int = 0
+    frames_admitted: int = 0
+    frames_placed: int = 0
+    tokens_offered: int = 0
+    tokens_admitted: int = 0
+    tokens_placed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a composition took; the providers' figures sum to the total."""
+
+    total: UsageFigures
+    providers: Mapping[str, UsageFigures]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Composition:
+    """One request's whole result.
+
+    Attributes:
+        placed: Frames in prompt order.
+        citations: In prompt order.
+        audit: A row for every frame offered, in lane order, then local order.
+        summary: The audit's summary.
+        usage: Frames and tokens.
+        preamble: The text above the evidence.
+        closing: The text below it.
+        composition_id: The broker's name for it; empty where no broker gave one.
+        request_id: The request's name; empty where no broker took it.
+    """
+
+    placed: tuple[Placed, ...]
+    citations: tuple[Citation, ...]
+    audit: tuple[AuditRow, ...]
+    summary: AuditSummary
+    usage: Usage
+    preamble: str
+    closing: str
+    composition_id: str = ""
+    request_id: str = ""
+
+    @property
+    def prompt(self) -> str:
+        """The placed context: preamble, every block in order, closing."""
+        return "".join((self.preamble, *(placed.rendered for placed in self.placed), self.closing))

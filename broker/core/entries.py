@@ -1,0 +1,111 @@
+"""Entries: one composition's working record of each checked frame.
+
+The stages fill an entry in, one after the other, and the audit is written from it. Entries never leave
+:func:`~broker.core.compose.compose`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from broker.core.frames import Frame, FrameRef
+from broker.core.lanes import Candidate, Lane
+from broker.core.rendering import Block
+from broker.core.scores import lane_key
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """One checked frame on its way.
+
+    Attributes:
+        candidate: The frame.
+        lane_order: Place of its lane among all, from 0.
+        reason: Why it is left out, a :class:`~broker.core.composition.Reason`; empty: it still stands.
+        detail: The reason's particulars.
+        lane_place: Its place in its lane after floors and own repeats, from 1; 0: none.
+        kept: The entry that stands for its evidence, itself where it was kept; None: it did not get so far.
+        copies: Of a kept entry: every entry that it stands for, itself first.
+        local_rank: Its place in its lane once duplicates are gone, from 1; 0: none.
+        rank: Its place over all lanes, from 1; 0: none.
+        position: Its place in the prompt, from 1; 0: none.
+        block: Its rendered block; None: not rendered.
+        remaining: Tokens left when packing came to it, where it was over the budget.
+        conflicts: Frames that name the same source region with other bytes.
+    """
+
+    candidate: Candidate
+    lane_order: int
+    reason: str = ""
+    detail: str = ""
+    lane_place: int = 0
+    kept: Entry | None = None
+    copies: list[Entry] = field(default_factory=list)
+    local_rank: int = 0
+    rank: int = 0
+    position: int = 0
+    block: Block | None = None
+    remaining: int = 0
+    conflicts: tuple[FrameRef, ...] = ()
+
+    @property
+    def provider(self) -> str:
+        """Whose frame it is."""
+        return self.candidate.provider
+
+    @property
+    def ref(self) -> FrameRef:
+        """The frame's name."""
+        return FrameRef(self.candidate.provider, self.candidate.frame.id)
+
+    def drop(self, reason: str, detail: str = "") -> None:
+        """Leaves the frame out."""
+        self.reason = reason
+        self.detail = detail
+
+
+def in_lane_order(lanes: Sequence[Lane], configured: Sequence[str]) -> list[Lane]:
+    """Lanes in the operator's order, then by name.
+
+    Raises:
+        ValueError: Two lanes have one provider.
+    """
+    place = {name: index for index, name in enumerate(configured)}
+    # Python compares strings by code point, which is the order of their UTF-8 bytes.
+    ordered = sorted(lanes, key=lambda lane: (place.get(lane.provider, len(place)), lane.provider))
+    for lane, following in pairwise(ordered):
+        if lane.provider == following.provider:
+            raise ValueError(f"two lanes of {lane.provider!r} in one composition")
+    return ordered
+
+
+def best_first(lane: Lane, lane_order: int) -> list[Entry]:
+    """A lane's frames by score, frame id and declared digest (absent first); as sent where it sends no scores."""
+    return [Entry(candidate, lane_order) for candidate in sorted(lane.candidates, key=_lane_key)]
+
+
+def _lane_key(candidate: Candidate) -> tuple[object, ...]:
+    if candidate.score is None:
+        return (candidate.sequence,)
+    frame = candidate.frame
+    # The three that decide come first; the rest only make the order total, so that frames of one id and one content
+    # stand alike whichever came first.
+    return (lane_key(candidate.score, candidate.provider), frame.id, frame.content_digest, _remaining_fields(frame))
+
+
+def _remaining_fields(frame: Frame) -> tuple[object, ...]:
+    return (
+        frame.title,
+        frame.kind,
+        frame.citation_label,
+        frame.uri,
+        [(p.type, p.uri, p.range, p.digest, p.method, p.by) for p in frame.provenance],
+        [(r.rel, r.target_uri, r.display_name) for r in frame.relations],
+        frame.valid_from,
+        frame.valid_to,
+        frame.recorded_at,
+        frame.token_cost is not None,
+        frame.content,
+    )

@@ -1,0 +1,97 @@
+"""Frames: the evidence that providers offer, as plain immutable values.
+
+A frame is carried as its provider sent it. Nothing here judges it: :mod:`broker.core.intake` does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+KINDS: tuple[str, ...] = ("unspecified", "snippet", "symbol", "fact", "doc", "memory", "episode", "graph")
+"""Names of the frame kinds, by their number on the wire. A number beyond them reads ``kind-<number>``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """One step in how a frame came to be.
+
+    Attributes:
+        type: What the step is; ``file`` names a region of a file by ``uri`` and ``range``.
+        uri: The resource.
+        range: The region within it, such as ``L10-40``; empty for the whole resource.
+        digest: Digest of exactly the region's bytes, ``sha256:<64 lower-case hex>``; empty when not known.
+        method: How it was obtained; empty when not said.
+        by: Who obtained it; empty for the provider.
+    """
+
+    type: str
+    uri: str = ""
+    range: str = ""
+    digest: str = ""
+    method: str = ""
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A tie from a frame to another resource."""
+
+    rel: str
+    target_uri: str = ""
+    display_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One piece of evidence.
+
+    Attributes:
+        id: The provider's own name for it, 1 to 512 UTF-8 bytes.
+        title: Short human title, 1 to 1024 UTF-8 bytes.
+        content: The evidence, at least one byte.
+        score: The provider's score in its own scale; None only on an ``AS_SENT`` scale.
+        kind: One of :data:`KINDS`, or ``kind-<number>``.
+        citation_label: What a reader sees when it is cited, up to 512 UTF-8 bytes; empty: the title.
+        uri: Where it lives; never opened.
+        provenance: How it came to be, most direct first.
+        relations: Ties to other resources.
+        valid_from: Start of validity, ``YYYY-MM-DDTHH:MM:SS[.f]Z``; empty for none.
+        valid_to: End of validity, exclusive; empty for none.
+        recorded_at: When the provider learned of it; empty when not known.
+        token_cost: Declared cost; when given it must equal :func:`content_tokens` of the content.
+        content_digest: Declared digest; when given it must equal :func:`content_digest` of the content.
+    """
+
+    id: str
+    title: str
+    content: str
+    score: float | None = None
+    kind: str = "snippet"
+    citation_label: str = ""
+    uri: str = ""
+    provenance: tuple[Provenance, ...] = ()
+    relations: tuple[Relation, ...] = ()
+    valid_from: str = ""
+    valid_to: str = ""
+    recorded_at: str = ""
+    token_cost: int | None = None
+    content_digest: str = ""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class FrameRef:
+    """Names one frame of one provider."""
+
+    provider: str
+    frame_id: str
+
+
+def content_tokens(byte_length: int) -> int:
+    """Tokens of a text of so many UTF-8 bytes: a quarter, rounded up (CGP B3)."""
+    return (byte_length + 3) // 4
+
+
+def content_digest(content: str) -> str:
+    """``sha256:<64 lower-case hex>`` of the content's UTF-8 bytes."""
+    return "sha256:" + hashlib.sha256(content.encode()).hexdigest()

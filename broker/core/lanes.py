@@ -1,0 +1,158 @@
+"""Lanes: one provider's frames in one request, as they stand once they were checked.
+
+:class:`~broker.core.intake.LaneIntake` makes them; :func:`~broker.core.compose.compose` takes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from broker.core.frames import Frame
+from broker.core.scores import LocalScore, ScoreScale
+
+
+class LaneEnd(Enum):
+    """How a lane ended."""
+
+    COMPLETE = "COMPLETE"
+    """With frames."""
+    EMPTY = "EMPTY"
+    """Without any."""
+    PARTIAL = "PARTIAL"
+    """Cut by the deadline with frames in hand."""
+    TIMED_OUT = "TIMED_OUT"
+    """Cut by the deadline without any."""
+    FAILED = "FAILED"
+    """The provider said that it could not answer, or broke the protocol."""
+    LOST = "LOST"
+    """The provider was lost before it ended."""
+    REFUSED = "REFUSED"
+    """The provider lied in this request."""
+    QUARANTINED = "QUARANTINED"
+    """The provider sits out for an earlier lie and was not asked."""
+    ABSENT = "ABSENT"
+    """The provider is not attached and was not asked."""
+
+    @property
+    def answered(self) -> bool:
+        """Whether the provider said all that it had to say."""
+        return self in (LaneEnd.COMPLETE, LaneEnd.EMPTY)
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether frames that did arrive fall under the request's ``partial_lanes``."""
+        return self in (LaneEnd.PARTIAL, LaneEnd.FAILED, LaneEnd.LOST)
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What one lane may hold.
+
+    Attributes:
+        max_frames: Frames.
+        max_tokens: Tokens of content, :func:`~broker.core.frames.content_tokens` a frame.
+    """
+
+    max_frames: int
+    max_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A frame whose bytes could not be read.
+
+    Attributes:
+        size: How many bytes.
+        digest: ``sha256:<hex>`` of those bytes.
+        reason: Why: ``FRAME_MALFORMED`` or ``FRAME_TOO_LARGE``.
+    """
+
+    size: int
+    digest: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A frame that passed the checks.
+
+    Attributes:
+        provider: Whose it is.
+        frame: As sent.
+        digest: The broker's own :func:`~broker.core.frames.content_digest`.
+        score: None on an ``AS_SENT`` scale.
+        sequence: Its place in the order sent, from 0. Read only where the scale is ``AS_SENT``.
+        tokens: :func:`~broker.core.frames.content_tokens` of its content.
+    """
+
+    provider: str
+    frame: Frame
+    digest: str
+    score: LocalScore | None
+    sequence: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slip:
+    """A frame that was dropped alone.
+
+    Attributes:
+        frame_id: As sent; empty where it had none or could not be read.
+        digest: Of its content, or of the bytes that could not be read.
+        reason: Stable UPPER_SNAKE reason, such as ``TITLE_EMPTY``.
+        detail: Particulars, without any text of the frame's content.
+        tokens: Of its content; 0 where it could not be read.
+        shown_score: The score as sent (``NaN``, ``Infinity`` and 17 digits), for audits that ask; None: it had none.
+    """
+
+    frame_id: str
+    digest: str
+    reason: str
+    detail: str
+    tokens: int
+    shown_score: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lie:
+    """Why a whole lane was dropped.
+
+    Attributes:
+        reason: Stable UPPER_SNAKE reason, such as ``COST_MISMATCH``.
+        detail: What was declared or granted, and what was found.
+        frame_id: The frame that showed it; empty where none did.
+    """
+
+    reason: str
+    detail: str
+    frame_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One provider's frames in one request.
+
+    Attributes:
+        provider: Its name.
+        scale: Of its scores; None where it was not asked and none is known.
+        end: How it ended.
+        message: Why, where it did not end ``COMPLETE`` or ``EMPTY``; at most 256 characters.
+        candidates: Frames that passed the checks, in any order.
+        slips: Frames that were dropped alone.
+        lie: Set exactly when ``end`` is ``REFUSED``.
+    """
+
+    provider: str
+    scale: ScoreScale | None
+    end: LaneEnd
+    message: str = ""
+    candidates: tuple[Candidate, ...] = ()
+    slips: tuple[Slip, ...] = ()
+    lie: Lie | None = None
+
+    @property
+    def offered(self) -> int:
+        """Frames that the provider offered, good and bad."""
+        return len(self.candidates) + len(self.slips)

@@ -1,0 +1,101 @@
+"""What a caller asks of a composition, and what the operator allows, as plain immutable values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from broker.core.strategies import RoundRobin, Strategy
+
+
+class Duplicates(Enum):
+    """Which frames are the same evidence."""
+
+    SAME_BYTES = "SAME_BYTES"
+    SAME_BYTES_OR_SOURCE = "SAME_BYTES_OR_SOURCE"
+
+
+class Placement(Enum):
+    """Where the taken frames stand in the prompt."""
+
+    FOLD = "FOLD"
+    RANK_ORDER = "RANK_ORDER"
+    REVERSE_RANK = "REVERSE_RANK"
+    CANONICAL = "CANONICAL"
+
+
+class Fence(Enum):
+    """How a frame's fence is made."""
+
+    SEALED = "SEALED"
+    PLAIN = "PLAIN"
+
+
+class PartialLanes(Enum):
+    """What becomes of the frames of a lane that was cut short."""
+
+    KEEP = "KEEP"
+    DROP = "DROP"
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """The least score that a frame of one named provider may have.
+
+    Attributes:
+        provider: The provider.
+        scale_id: The id of that provider's own scale.
+        value: In that scale. A score that equals it is kept; on a lower-is-better scale it is the highest kept.
+    """
+
+    provider: str
+    scale_id: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompositionRequest:
+    """What the caller asks of one composition.
+
+    Attributes:
+        max_tokens: Tokens that the whole prompt may take, at least 1.
+        strategy: The ranking policy.
+        floors: At most one for a provider.
+        duplicates: Which frames are the same evidence.
+        placement: Where frames stand.
+        partial_lanes: What becomes of frames of lanes that were cut short.
+        max_frames: Frames that may be placed; None for no limit.
+        max_frames_per_provider: Frames of one provider that may be placed, its best by local rank; None for no limit.
+        as_of: Moment that a frame's validity window must hold, ``YYYY-MM-DDTHH:MM:SS[.f]Z``; empty: none excludes.
+        fence: How fences are made.
+        question: Restated above and below the evidence, as quoted text of the caller; empty: not restated.
+        include_local_scores: Whether audit rows carry scores.
+    """
+
+    max_tokens: int
+    strategy: Strategy = field(default_factory=RoundRobin)
+    floors: tuple[Floor, ...] = ()
+    duplicates: Duplicates = Duplicates.SAME_BYTES
+    placement: Placement = Placement.FOLD
+    partial_lanes: PartialLanes = PartialLanes.KEEP
+    max_frames: int | None = None
+    max_frames_per_provider: int | None = None
+    as_of: str = ""
+    fence: Fence = Fence.SEALED
+    question: str = ""
+    include_local_scores: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What the operator sets for every composition.
+
+    Attributes:
+        seal_key: Secret of the seals, at least 16 bytes. The same key gives the same bytes.
+        lane_order: Providers in configured order; all others follow by name.
+        max_block_bytes: UTF-8 bytes of one rendered block; a frame beyond it is excluded.
+    """
+
+    seal_key: bytes
+    lane_order: tuple[str, ...] = ()
+    max_block_bytes: int = 256 * 1024

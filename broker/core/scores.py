@@ -1,0 +1,168 @@
+"""Scores: numbers that mean something only inside their provider.
+
+A :class:`LocalScore` refuses every arithmetic that could carry it over to another provider's. Three things may be done
+with it: order frames inside one lane (:func:`lane_key`), hold it against a floor of the same provider
+(:meth:`LocalScore.passes`), and show it as {provider, scale, value} (:meth:`LocalScore.shown`). The one named policy
+that does order raw numbers over several providers, ``score_descending``, asks for them by a name that says so
+(:func:`raw_across_lanes`).
+
+Source: Context Graph Protocol, SPEC §6.6 F10 (a score is provider-local and ordinal).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+from typing import NoReturn, final
+
+from broker.errors import CrossProviderComparison
+
+ROUNDING = 1e-5
+"""How far past a finite end of its scale a score may lie, as a part of that end's size, and still be taken for
+rounding: engines overshoot, and the score is kept as it is. The size of an end at zero is the other end's, or 1."""
+
+
+class Direction(Enum):
+    """Which end of a scale is better."""
+
+    HIGHER_IS_BETTER = "higher_is_better"
+    LOWER_IS_BETTER = "lower_is_better"
+    AS_SENT = "as_sent"
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreScale:
+    """What one provider's scores are.
+
+    Attributes:
+        id: The scale's name, as floors cite it.
+        min: Lowest possible score; may be ``-inf``.
+        max: Highest possible score; may be ``inf``.
+        direction: Which end is better; ``AS_SENT`` means that no scores are sent.
+
+    Raises:
+        ValueError: An end is NaN, or ``min`` is not below ``max``.
+    """
+
+    id: str = "unit"
+    min: float = 0.0
+    max: float = 1.0
+    direction: Direction = Direction.HIGHER_IS_BETTER
+
+    def __post_init__(self) -> None:
+        if not self.min < self.max:
+            raise ValueError(f"scale {self.id!r}: min {self.min!r} must be below max {self.max!r}")
+
+    def holds(self, value: float) -> bool:
+        """Whether a finite value lies on the scale, give or take :data:`ROUNDING` at finite ends."""
+        return self.min - _slack(self.min, self.max) <= value <= self.max + _slack(self.max, self.min)
+
+
+def _slack(end: float, other: float) -> float:
+    if not math.isfinite(end):
+        return 0.0
+    size = abs(end) or (abs(other) if math.isfinite(other) else 1.0)
+    return size * ROUNDING
+
+
+UNIT = ScoreScale()
+"""The scale of providers that declare none: 0 to 1, higher is better (CGP F1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownScore:
+    """A score as an audit may show it: never without its provider and scale.
+
+    Attributes:
+        provider: Whose score it is.
+        scale_id: The scale it lives on.
+        value: The number in 17 significant digits.
+    """
+
+    provider: str
+    scale_id: str
+    value: str
+
+
+@final
+class LocalScore:
+    """One provider's score of one frame.
+
+    Comparing two of one provider is allowed and says which is better; of two providers it raises
+    :class:`~broker.errors.CrossProviderComparison`, naming both. There is no arithmetic and no conversion to a number.
+    """
+
+    __slots__ = ("_goodness", "_value", "provider", "scale")
+
+    def __init__(self, provider: str, scale: ScoreScale, value: float) -> None:
+        if not math.isfinite(value):
+            raise ValueError("a score must be finite")
+        self.provider = provider
+        self.scale = scale
+        # -0.0 and 0.0 are one score, and would sort apart in no place but a byte-wise key.
+        self._value = value + 0.0
+        self._goodness = -self._value if scale.direction is Direction.LOWER_IS_BETTER else self._value
+
+    def passes(self, floor: float) -> bool:
+        """Whether the score is at least as good as a floor of the same provider; equal passes."""
+        if self.scale.direction is Direction.LOWER_IS_BETTER:
+            return self._value <= floor
+        return self._value >= floor
+
+    def shown(self) -> ShownScore:
+        """The score with its provider and scale, for an audit that was asked for it."""
+        return ShownScore(self.provider, self.scale.id, format(self._value, ".17g"))
+
+    def _same(self, other: object) -> LocalScore:
+        if not isinstance(other, LocalScore):
+            raise TypeError(f"a score of {self.provider!r} cannot be compared with {type(other).__name__}")
+        if other.provider != self.provider or other.scale != self.scale:
+            raise CrossProviderComparison(self.provider, other.provider)
+        return other
+
+    def __lt__(self, other: object) -> bool:
+        return self._goodness < self._same(other)._goodness
+
+    def __le__(self, other: object) -> bool:
+        return self._goodness <= self._same(other)._goodness
+
+    def __gt__(self, other: object) -> bool:
+        return self._goodness > self._same(other)._goodness
+
+    def __ge__(self, other: object) -> bool:
+        return self._goodness >= self._same(other)._goodness
+
+    def __eq__(self, other: object) -> bool:
+        return self._goodness == self._same(other)._goodness
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _no_arithmetic(self, *_: object) -> NoReturn:
+        raise TypeError(f"a score of {self.provider!r} is ordinal: it cannot be added, scaled, averaged or converted")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _no_arithmetic
+    __neg__ = __abs__ = __float__ = __int__ = __index__ = __round__ = __bool__ = _no_arithmetic
+
+    def __repr__(self) -> str:
+        return f"LocalScore({self.provider!r}, {self.scale.id!r}, …)"
+
+
+def lane_key(score: LocalScore, provider: str) -> float:
+    """A number that sorts one provider's frames best first when ascending.
+
+    Raises:
+        CrossProviderComparison: The score is not that provider's.
+    """
+    if score.provider != provider:
+        raise CrossProviderComparison(provider, score.provider)
+    return -score._goodness + 0.0
+
+
+def raw_across_lanes(score: LocalScore) -> float:
+    """The raw number, higher is better, for ``score_descending`` and nothing else.
+
+    This is the one place where numbers of several providers may meet. A policy that uses it is flagged
+    ``compares_raw_scores`` wherever it is listed.
+    """
+    return score._goodness
