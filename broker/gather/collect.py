@@ -1,0 +1,134 @@
+"""One request's lanes, gathered: all asked at once, one deadline, nothing left behind.
+
+Everything happens in the callbacks of the event loop, in the order in which things arrive: no lane has a task of its
+own, and a request has one timer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+
+from broker.core.frames import Frame
+from broker.core.lanes import Lane, Unreadable
+from broker.gather.clock import Clock, Timer
+from broker.gather.fabric import Fabric, Query
+from broker.gather.lane import Gathering, LaneUpdate, LieReport, OpenLane, WantedLane
+from broker.gather.quarantine import Conduct
+
+
+class Collector:
+    """Gathers for all requests of a broker."""
+
+    def __init__(
+        self,
+        *,
+        fabric: Fabric,
+        conduct: Conduct,
+        clock: Clock,
+        split: Callable[[bytes], Iterable[bytes]],
+        read: Callable[[bytes], Frame | Unreadable],
+    ) -> None:
+        """Makes a collector; the arguments are those of :class:`~broker.gather.lane.Gathering`."""
+        self._fabric = fabric
+        self._conduct = conduct
+        self._clock = clock
+        self._split = split
+        self._read = read
+
+    async def collect(
+        self,
+        wanted: Sequence[WantedLane],
+        query: Query,
+        deadline: float,
+        *,
+        on_update: Callable[[LaneUpdate], None],
+        on_lie: Callable[[LieReport], None],
+    ) -> list[Lane]:
+        """Gathers one request's lanes; returns as soon as the last has ended, at the deadline at the latest.
+
+        A provider that is late, lost, silent or hostile is named by how its lane ended and is never an error here. When
+        this is cancelled every provider that was asked is told at once.
+
+        Args:
+            wanted: The lanes, each provider once.
+            query: What is asked of the providers. Its ``max_frames`` and ``max_tokens`` are the grant of every lane,
+                pushed ones too.
+            deadline: Moment of the clock at which collecting ends.
+            on_update: Called for every lane when its first frames came and when it ended, from within the event loop;
+                it must return at once and not raise.
+            on_lie: Called for every lie that was found, likewise.
+
+        Returns:
+            The lanes in the order wanted.
+
+        Raises:
+            AlreadyExists: ``PUSH_EXPECTED``: another request waits for one of the pushes. No provider was asked.
+        """
+        done = asyncio.Event()
+        gathering = Gathering(
+            fabric=self._fabric,
+            conduct=self._conduct,
+            clock=self._clock,
+            split=self._split,
+            read=self._read,
+            query=query,
+            deadline=deadline,
+            on_update=on_update,
+            on_lie=on_lie,
+        )
+        collection = Collection(wanted, gathering, done.set)
+        try:
+            collection.start()
+            await done.wait()
+            return collection.lanes()
+        finally:
+            collection.close()
+
+
+class Collection:
+    """One request's lanes while they are gathered, without a task: it calls back when the last has ended."""
+
+    def __init__(self, wanted: Sequence[WantedLane], gathering: Gathering, on_done: Callable[[], None]) -> None:
+        """Makes a collection that asks no one before :meth:`start`; ``on_done`` is called once, from there or later."""
+        self._clock = gathering.clock
+        self._deadline = gathering.deadline
+        self._on_done = on_done
+        self._ended: dict[str, Lane] = {}
+        self._lanes = [OpenLane(lane, gathering, self._lane_ended) for lane in wanted]
+        self._timer: Timer | None = None
+
+    def start(self) -> None:
+        """Opens every lane; pushed ones first, since only these can be refused.
+
+        Raises:
+            AlreadyExists: Another request waits for one of the pushes. To be closed like one that started.
+        """
+        if not self._lanes:
+            self._on_done()
+            return
+        self._timer = self._clock.call_at(self._deadline, self._expire)
+        for lane in sorted(self._lanes, key=lambda lane: lane.wanted.push is None):
+            lane.open()
+
+    def lanes(self) -> list[Lane]:
+        """The lanes in the order wanted; once all have ended and before :meth:`close`."""
+        return [self._ended[lane.wanted.provider] for lane in self._lanes]
+
+    def close(self) -> None:
+        """Stops whatever still runs, tells every provider that is still asked, and lets go of all; idempotent."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for lane in self._lanes:
+            lane.abandon()
+        self._lanes = []
+        self._ended = {}
+
+    def _expire(self) -> None:
+        for lane in self._lanes:
+            lane.expire()
+
+    def _lane_ended(self, lane: Lane) -> None:
+        self._ended[lane.provider] = lane
+        if len(self._ended) == len(self._lanes):
+            self._on_done()

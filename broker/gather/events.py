@@ -1,0 +1,148 @@
+"""What crosses a provider's session, as plain values: the wire codec makes and reads them, the session acts on them.
+
+Values inbound have passed the schema's constraints; what did not arrives as :class:`Malformed`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from broker.core.scores import UNIT, ScoreScale
+
+# Both are parts of messages, and imported from here by those who read and write messages.
+from broker.gather.fabric import Query as Query
+from broker.gather.fabric import Violation as Violation
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """Provider: who is attaching.
+
+    Attributes:
+        provider: Its name.
+        instance: This replica's name, stable over reconnects.
+        version: The provider's own version, for people.
+        kinds: Names of the kinds it can answer with; empty: any.
+        scale: Of its scores.
+        max_in_flight: Queries that it takes at once, at least 1.
+    """
+
+    provider: str
+    instance: str
+    version: str = ""
+    kinds: tuple[str, ...] = ()
+    scale: ScoreScale = UNIT
+    max_in_flight: int = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Provider: frames for an open query.
+
+    Attributes:
+        query_id: The query.
+        data: The serialized ``FrameBatch``, as received.
+    """
+
+    query_id: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class LaneEnded:
+    """Provider: the end of an open query's frames.
+
+    Attributes:
+        query_id: The query.
+        failed: Whether the provider could not answer in full.
+        message: Why, when it failed.
+    """
+
+    query_id: str
+    failed: bool = False
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Detached:
+    """Provider: send no more queries; open ones may still be answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """Provider: a message that could not be read, or that breaks the schema's constraints.
+
+    Attributes:
+        reason: Stable UPPER_SNAKE reason.
+        message: What was wrong and what to do.
+        query_id: The query that it was for; empty where that could not be read.
+    """
+
+    reason: str
+    message: str
+    query_id: str = ""
+
+
+Inbound = Hello | Batch | LaneEnded | Detached | Malformed
+"""Anything that a provider says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Welcome:
+    """Broker: the session stands.
+
+    Attributes:
+        session_id: The broker's name for it.
+    """
+
+    session_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Broker: a question.
+
+    Attributes:
+        query_id: Names it in this session.
+        query: The question, and what its answer may hold.
+        remaining_ms: Milliseconds left to answer in, from now.
+    """
+
+    query_id: str
+    query: Query
+    remaining_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Broker: stop answering a question."""
+
+    query_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Broker: something sent was not taken. The session stands.
+
+    Attributes:
+        query_id: The query that it was sent for; empty where that could not be read.
+        violations: What was wrong.
+    """
+
+    query_id: str
+    violations: tuple[Violation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Draining:
+    """Broker: it is stopping; finish open queries, then detach.
+
+    Attributes:
+        remaining_ms: Milliseconds until it closes the session.
+    """
+
+    remaining_ms: int
+
+
+Outbound = Welcome | Ask | Cancel | Rejection | Draining
+"""Anything that the broker says."""

@@ -1,0 +1,269 @@
+"""The fabric of one broker: all instances are sessions of this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from broker.core.scores import ScoreScale
+from broker.errors import Aborted, ResourceExhausted, Unavailable
+from broker.gather.clock import Clock
+from broker.gather.fabric import (
+    Ending,
+    Handle,
+    Instance,
+    InstanceKey,
+    InstanceStatus,
+    Push,
+    PushKey,
+    PushSink,
+    Query,
+    Ref,
+    Sink,
+    Violation,
+)
+from broker.gather.pushes import Pushes
+from broker.gather.quarantine import SitOuts
+from broker.gather.registry import Registry
+
+REPLACEMENTS = 3
+"""How often a replica may be replaced within :data:`REPLACEMENT_WINDOW`."""
+REPLACEMENT_WINDOW = 60.0
+"""Seconds."""
+
+_Replica = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalRef:
+    """An instance of this process."""
+
+    key: InstanceKey
+    scale: ScoreScale
+
+
+class _Offered:
+    """An instance that can be asked, and when it was last asked."""
+
+    __slots__ = ("instance", "ref", "turn")
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.ref = LocalRef(instance.key, instance.scale)
+        self.turn = 0
+
+
+class LocalFabric:
+    """A :class:`~broker.gather.fabric.Fabric` without a network."""
+
+    def __init__(self, clock: Clock, registry: Registry, pushes: Pushes) -> None:
+        """Makes a fabric without instances.
+
+        Args:
+            clock: Monotonic time; the event loop, outside tests.
+            registry: Where providers that attach are made known, and their scales compared.
+            pushes: Where pushes wait.
+        """
+        self._clock = clock
+        self._registry = registry
+        self._pushes = pushes
+        self._sit_outs = SitOuts(clock)
+        self._replicas: dict[_Replica, _Offered] = {}
+        self._providers: dict[str, dict[InstanceKey, _Offered]] = {}
+        self._replacements: dict[_Replica, deque[float]] = {}
+        self._answers: set[_Answer] = set()
+        self._turn = 0
+        self._stopping = False
+        self._quiet: asyncio.Event | None = None
+
+    def offer(self, instance: Instance, /) -> None:
+        """See :meth:`broker.gather.fabric.Fabric.offer`."""
+        if self._stopping:
+            raise Unavailable("STOPPING", "the broker is stopping; attach again in a moment", retry_after=1.0)
+        key = instance.key
+        replica = (key.tenant, key.provider, key.instance)
+        old = self._replicas.get(replica)
+        if old is not None:
+            self._check_flapping(replica)
+        self._registry.attach(key.provider, instance.scale, instance.kinds, replaces=old is not None)
+        offered = self._replicas[replica] = _Offered(instance)
+        siblings = self._providers.setdefault(key.provider, {})
+        siblings[key] = offered
+        if old is not None:
+            self._replacements.setdefault(replica, deque()).append(self._clock.time())
+            del siblings[old.ref.key]
+            # Last: its open queries end now, and may be asked of the new one.
+            old.instance.close(Aborted("FENCED", f"a newer session of instance {key.instance!r} took this one's place"))
+
+    def withdraw(self, instance: Instance, /) -> None:
+        """See :meth:`broker.gather.fabric.Fabric.withdraw`."""
+        key = instance.key
+        siblings = self._providers.get(key.provider, {})
+        if siblings.pop(key, None) is None:
+            return
+        del self._replicas[key.tenant, key.provider, key.instance]
+        if not siblings:
+            del self._providers[key.provider]
+        self._registry.detach(key.provider, instance.last_seen)
+
+    def pick(self, provider: str, tried: Collection[Ref], /) -> tuple[LocalRef | None, int]:
+        """See :meth:`broker.gather.fabric.Fabric.pick`."""
+        untried = [offered for offered in self._providers.get(provider, {}).values() if offered.ref not in tried]
+        free = [offered for offered in untried if offered.instance.in_flight < offered.instance.max_in_flight]
+        if not free:
+            return None, sum(offered.instance.in_flight for offered in untried)
+        best = min(free, key=lambda offered: (offered.instance.in_flight, offered.turn))
+        return best.ref, best.instance.in_flight
+
+    def ask(self, ref: Ref, query: Query, deadline: float, sink: Sink, /) -> Handle:
+        """See :meth:`broker.gather.fabric.Fabric.ask`."""
+        answer = _Answer(sink, self._clock, self._answered)
+        self._answers.add(answer)
+        offered = self._providers.get(ref.key.provider, {}).get(ref.key)
+        if offered is None:
+            answer.end(Ending.LOST, "the instance was lost before it was asked")
+        else:
+            self._turn += 1
+            offered.turn = self._turn
+            answer.instance = offered.instance.ask(query, deadline, answer)
+        answer.asked()
+        return answer
+
+    def hold(self, key: PushKey, push: Push, ttl: float, /) -> None:
+        """See :meth:`broker.gather.fabric.Fabric.hold`."""
+        self._registry.check_scale(key.provider, push.scale)
+        self._pushes.hold(key, push, ttl)
+
+    def expect(self, key: PushKey, sink: PushSink, /) -> None:
+        """See :meth:`broker.gather.fabric.Fabric.expect`."""
+        self._pushes.expect(key, sink)
+
+    def unexpect(self, key: PushKey, /) -> None:
+        """See :meth:`broker.gather.fabric.Fabric.unexpect`."""
+        self._pushes.unexpect(key)
+
+    def quarantine(self, provider: str, seconds: float, /) -> None:
+        """See :meth:`broker.gather.fabric.Fabric.quarantine`."""
+        self._sit_outs.set(provider, seconds)
+
+    def quarantined(self, provider: str, /) -> float:
+        """See :meth:`broker.gather.fabric.Fabric.quarantined`."""
+        return self._sit_outs.remaining(provider)
+
+    def instances(self) -> tuple[InstanceStatus, ...]:
+        """See :meth:`broker.gather.fabric.Fabric.instances`."""
+        return tuple(
+            InstanceStatus(
+                key=instance.key,
+                version=instance.version,
+                kinds=instance.kinds,
+                scale=instance.scale,
+                in_flight=instance.in_flight,
+                max_in_flight=instance.max_in_flight,
+                last_seen=instance.last_seen,
+            )
+            for instance in sorted((o.instance for o in self._replicas.values()), key=lambda instance: instance.key)
+        )
+
+    async def start(self) -> None:
+        """Nothing has to be made ready."""
+
+    async def stop(self, grace: float, /) -> None:
+        """See :meth:`broker.gather.fabric.Fabric.stop`."""
+        self._stopping = True
+        instances = [offered.instance for offered in self._replicas.values()]
+        for instance in instances:
+            instance.drain(int(grace * 1000))
+        if self._answers:
+            self._quiet = asyncio.Event()
+            timer = self._clock.call_at(self._clock.time() + grace, self._quiet.set)
+            try:
+                await self._quiet.wait()
+            finally:
+                timer.cancel()
+        for instance in instances:
+            instance.close(Unavailable("STOPPING", "the broker is stopping; attach again in a moment", retry_after=1.0))
+
+    def _answered(self, answer: _Answer) -> None:
+        self._answers.discard(answer)
+        if not self._answers and self._quiet is not None:
+            self._quiet.set()
+
+    def _check_flapping(self, replica: _Replica) -> None:
+        start = self._clock.time() - REPLACEMENT_WINDOW
+        for name, times in list(self._replacements.items()):
+            while times and times[0] <= start:
+                times.popleft()
+            if not times:
+                del self._replacements[name]
+        times = self._replacements.get(replica, deque())
+        if len(times) >= REPLACEMENTS:
+            raise ResourceExhausted(
+                "FLAPPING",
+                f"instance {replica[2]!r} of {replica[1]!r} was replaced {len(times)} times in the last minute; "
+                "give each process an instance_id of its own",
+                quota="replacements of an instance",
+                retry_after=times[0] - start,
+            )
+
+
+class _Answer:
+    """Stands between an instance and the asker's sink, and keeps the port's promises whatever the instance does.
+
+    Until :meth:`Fabric.ask` has returned, what comes is kept; after that it goes through; after the ending or a
+    cancellation nothing does.
+    """
+
+    __slots__ = ("_clock", "_early", "_gone", "_sink", "instance")
+
+    def __init__(self, sink: Sink, clock: Clock, gone: Callable[[_Answer], None]) -> None:
+        self.instance: Handle | None = None
+        self._sink: Sink | None = sink
+        self._clock = clock
+        self._gone = gone
+        self._early: list[Callable[[], None]] | None = []
+
+    def asked(self) -> None:
+        """The asker is about to get its handle: what came early follows once it has it."""
+        if self._early:
+            self._clock.call_soon(self._flush)
+        else:
+            self._early = None
+
+    def batch(self, data: bytes, last: bool, /) -> None:
+        """From the instance."""
+        if self._early is not None:
+            self._early.append(partial(self.batch, data, last))
+        elif self._sink is not None:
+            self._sink.batch(data, last)
+
+    def end(self, ending: Ending, message: str, /) -> None:
+        """From the instance."""
+        if self._early is not None:
+            self._early.append(partial(self.end, ending, message))
+        elif self._sink is not None:
+            sink, self._sink = self._sink, None
+            self._gone(self)
+            sink.end(ending, message)
+
+    def cancel(self) -> None:
+        """From the asker."""
+        if self._sink is None:
+            return
+        self._sink = None
+        self._gone(self)
+        if self.instance is not None:
+            self.instance.cancel()
+
+    def reject(self, violations: Sequence[Violation], /) -> None:
+        """From the asker."""
+        if self.instance is not None:
+            self.instance.reject(violations)
+
+    def _flush(self) -> None:
+        early, self._early = self._early or [], None
+        for call in early:
+            call()

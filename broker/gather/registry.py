@@ -1,0 +1,142 @@
+"""The providers that the broker knows: those configured and those that were ever attached, in lane order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from broker.core.scores import ScoreScale
+from broker.errors import FailedPrecondition, ResourceExhausted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownProvider:
+    """One provider.
+
+    Attributes:
+        name: Its name.
+        scale: As configured, or as last declared; None: neither.
+        kinds: As last declared; empty: any, or never attached.
+        last_seen: When an instance was last heard from before it left, in seconds since the epoch; None: none left yet.
+        attached: Instances that can be asked.
+    """
+
+    name: str
+    scale: ScoreScale | None
+    kinds: tuple[str, ...]
+    last_seen: float | None
+    attached: int
+
+
+class _Entry:
+    __slots__ = ("attached", "fixed", "kinds", "last_seen", "scale")
+
+    def __init__(self, scale: ScoreScale | None) -> None:
+        self.fixed = scale
+        self.scale = scale
+        self.kinds: tuple[str, ...] = ()
+        self.last_seen: float | None = None
+        self.attached = 0
+
+
+class Registry:
+    """Known providers; beside the configured ones at most ``limit``, and those gone longest are forgotten first."""
+
+    def __init__(self, configured: Mapping[str, ScoreScale | None] | None = None, *, limit: int = 10_000) -> None:
+        """Starts with the configured providers, in the operator's order.
+
+        Args:
+            configured: Their scales, None where the operator sets none. They are never forgotten.
+            limit: How many others are remembered, at least 1.
+        """
+        configured = configured or {}
+        self.lane_order: tuple[str, ...] = tuple(configured)
+        """The configured providers, in the operator's order; what ``Policy.lane_order`` takes."""
+        self._limit = limit + len(configured)
+        self._entries = {name: _Entry(scale) for name, scale in configured.items()}
+        self._gone: dict[str, None] = {}
+
+    def attach(self, provider: str, scale: ScoreScale, kinds: tuple[str, ...], *, replaces: bool) -> None:
+        """Notes an instance that can be asked; with ``replaces`` it takes the place of one noted before.
+
+        Raises:
+            FailedPrecondition: ``SCALE_CONFLICT``: another instance, or the operator, declares another scale.
+            ResourceExhausted: ``PROVIDERS_LIMIT``: too many providers are attached.
+        """
+        entry = self._entries.get(provider)
+        self.check_scale(provider, scale, others=0 if entry is None else entry.attached - replaces)
+        if entry is None:
+            self._make_room()
+            entry = self._entries[provider] = _Entry(None)
+        self._gone.pop(provider, None)
+        entry.scale = scale
+        entry.kinds = kinds
+        entry.attached += not replaces
+
+    def detach(self, provider: str, last_seen: float) -> None:
+        """Notes that an instance cannot be asked any more; ``last_seen`` is in seconds since the epoch."""
+        entry = self._entries[provider]
+        entry.attached -= 1
+        entry.last_seen = last_seen
+        if entry.attached == 0 and provider not in self.lane_order:
+            self._gone[provider] = None
+
+    def check_scale(self, provider: str, scale: ScoreScale, *, others: int | None = None) -> None:
+        """Holds a declared scale against the provider's: the configured one, or that of its attached instances.
+
+        Args:
+            provider: The provider.
+            scale: What is declared now.
+            others: Instances that bind it; None: all that are attached.
+
+        Raises:
+            FailedPrecondition: ``SCALE_CONFLICT``, naming both.
+        """
+        entry = self._entries.get(provider)
+        if entry is None:
+            return
+        bound = entry.attached if others is None else others
+        current = entry.fixed or (entry.scale if bound > 0 else None)
+        if current is not None and current != scale:
+            source = "the operator's configuration" if entry.fixed else "its attached instances"
+            raise FailedPrecondition(
+                "SCALE_CONFLICT",
+                f"provider {provider!r} declares scale {_shown(scale)}, but by {source} it is {_shown(current)}; "
+                "all instances of a provider must declare the same scale",
+            )
+
+    def known(self) -> tuple[KnownProvider, ...]:
+        """All of them, in lane order: the configured ones in the operator's order, then the others by name."""
+        names = (*self.lane_order, *sorted(self._entries.keys() - set(self.lane_order)))
+        return tuple(self._known(name) for name in names)
+
+    def get(self, provider: str) -> KnownProvider | None:
+        """One of them; None: not known."""
+        return self._known(provider) if provider in self._entries else None
+
+    def scales(self) -> dict[str, ScoreScale | None]:
+        """Every known provider's scale, None where none is known: what floors are validated against."""
+        return {name: entry.scale for name, entry in self._entries.items()}
+
+    def _known(self, name: str) -> KnownProvider:
+        entry = self._entries[name]
+        return KnownProvider(
+            name=name, scale=entry.scale, kinds=entry.kinds, last_seen=entry.last_seen, attached=entry.attached
+        )
+
+    def _make_room(self) -> None:
+        if len(self._entries) < self._limit:
+            return
+        if not self._gone:
+            raise ResourceExhausted(
+                "PROVIDERS_LIMIT",
+                f"{self._limit} providers are attached or configured, and no more are taken; detach some first",
+                quota="providers",
+                retry_after=30.0,
+            )
+        forgotten = next(iter(self._gone))
+        del self._gone[forgotten], self._entries[forgotten]
+
+
+def _shown(scale: ScoreScale) -> str:
+    return f"{scale.id} [{scale.min:g}, {scale.max:g}] {scale.direction.value}"

@@ -1,0 +1,325 @@
+"""The protocol of one attached provider, with no I/O in it.
+
+Whoever owns the connection hands what arrives to :meth:`ProviderSession.receive`, sends what
+:meth:`ProviderSession.next_event` gives, and when that gives None ends the connection with
+:attr:`ProviderSession.error`, or well where there is none. When the connection ends, for whatever reason, it calls
+:meth:`ProviderSession.close`.
+
+=========  ================  ===============================================================================
+state      event             what happens
+=========  ================  ===============================================================================
+NEW        Hello             Welcome is sent, the session is offered to the fabric; OPEN.
+                             A refusal of the fabric's ends the session with it.
+NEW        Malformed         The session ends with InvalidArgument and the message's own reason.
+NEW        anything else     The session ends: PROTOCOL_ORDER.
+OPEN       ask               Ask is sent.
+OPEN       Batch, LaneEnded  For an open query: taken; LaneEnded ends it. For any other: Rejection, with one text
+                             for unknown, finished and foreign ones.
+OPEN       Malformed         Rejection of that message.
+OPEN       Detached          No new queries. Those not sent yet end LOST. DETACHED.
+OPEN       Hello             The session ends: PROTOCOL_ORDER.
+OPEN       drain             No new queries, Draining is sent; all else as before.
+DETACHED   Batch, LaneEnded  For a query that was open at Detached: as in OPEN. For any other the session ends:
+                             PROTOCOL_ORDER.
+DETACHED   Malformed         Rejection of that message.
+DETACHED   anything else     The session ends: PROTOCOL_ORDER.
+DETACHED   linger is over    With no query open for that long the session ends well. (Until then the provider may
+                             end it, and what it still says is judged.)
+any        close             Open queries end LOST; CLOSED.
+CLOSED     anything          Nothing.
+=========  ================  ===============================================================================
+
+PROTOCOL_ORDER is a FailedPrecondition; open queries then end FAILED. A full outbox ends the session with
+ResourceExhausted SLOW_CONSUMER and open queries end LOST: a request never waits for a slow provider.
+
+Design: h11 (``_state.py``): a protocol as a state machine over events, tested without a socket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+
+from broker.core.scores import UNIT, ScoreScale
+from broker.errors import BrokerError, FailedPrecondition, InvalidArgument, ResourceExhausted
+from broker.gather.clock import Clock, Timer
+from broker.gather.events import (
+    Ask,
+    Batch,
+    Cancel,
+    Detached,
+    Draining,
+    Hello,
+    Inbound,
+    LaneEnded,
+    Malformed,
+    Outbound,
+    Rejection,
+    Welcome,
+)
+from broker.gather.fabric import Ending, Fabric, InstanceKey, Query, Sink, Violation
+from broker.gather.outbox import Outbox
+
+NOT_OPEN = Violation(
+    "QUERY_NOT_OPEN",
+    "no query of this id is open in this session; send frames only for a query that was asked here, "
+    "before its end and before its cancellation",
+)
+"""One text for queries that are unknown, finished or another's, so that it tells nothing of which."""
+
+
+class State(Enum):
+    """Where a session stands."""
+
+    NEW = auto()
+    OPEN = auto()
+    DETACHED = auto()
+    CLOSED = auto()
+
+
+class ProviderSession:
+    """One attached provider; an :class:`~broker.gather.fabric.Instance` once it said Hello.
+
+    Attributes:
+        error: What to end the connection with; None: it ended well, or has not ended.
+        key: Its identity; provider and instance are empty before Hello.
+        version: The provider's own version.
+        kinds: Names of the kinds it can answer with.
+        scale: Of its scores.
+        max_in_flight: Queries that it takes at once.
+        last_seen: When it was last heard from, in seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        *,
+        fabric: Fabric,
+        clock: Clock,
+        session_id: str,
+        new_query_id: Callable[[], str],
+        now: Callable[[], float],
+        tenant: str = "",
+        outbox_limit: int = 1024,
+        linger: float = 10.0,
+    ) -> None:
+        """Makes a session that waits for its Hello.
+
+        Args:
+            fabric: Where it is offered.
+            clock: Monotonic time.
+            session_id: The broker's name for it.
+            new_query_id: Makes ids that no other query of the broker's has or will have, and no one can guess.
+            now: Seconds since the epoch.
+            tenant: Whose provider it is.
+            outbox_limit: Events that may wait to be sent, beside one for each query that it takes at once.
+            linger: Seconds that a detached session may stay with nothing open.
+        """
+        self.error: BrokerError | None = None
+        self.key = InstanceKey(tenant, "", "", session_id)
+        self.version = ""
+        self.kinds: tuple[str, ...] = ()
+        self.scale: ScoreScale = UNIT
+        self.max_in_flight = 0
+        self.last_seen = now()
+        self._fabric = fabric
+        self._clock = clock
+        self._new_query_id = new_query_id
+        self._now = now
+        self._linger = linger
+        self._linger_timer: Timer | None = None
+        self._state = State.NEW
+        self._open: dict[str, _Asked] = {}
+        self._answerable: frozenset[str] = frozenset()
+        self._outbox: Outbox[Outbound | _Asked] = Outbox(outbox_limit)
+
+    @property
+    def state(self) -> State:
+        """Where it stands."""
+        return self._state
+
+    @property
+    def in_flight(self) -> int:
+        """Queries that are open."""
+        return len(self._open)
+
+    def receive(self, event: Inbound) -> None:
+        """Acts on what the provider said; never raises. After the end it does nothing."""
+        if self._state is State.CLOSED:
+            return
+        self.last_seen = self._now()
+        match event:
+            case Hello():
+                self._attach(event)
+            case Batch() | LaneEnded():
+                self._answer(event)
+            case Detached():
+                self._detach(event)
+            case Malformed() if self._state is State.NEW:
+                self.close(InvalidArgument(event.reason, event.message))
+            case Malformed():
+                self._put(Rejection(event.query_id, (Violation(event.reason, event.message),)))
+
+    def take(self) -> Outbound | None:
+        """The next event to send; None: there is none now."""
+        while (item := self._outbox.take()) is not None:
+            if (event := self._event(item)) is not None:
+                return event
+        return None
+
+    async def next_event(self) -> Outbound | None:
+        """The next event to send, waiting for one; None: the session is over. For one writer; safe to cancel."""
+        while (item := await self._outbox.get()) is not None:
+            if (event := self._event(item)) is not None:
+                return event
+        return None
+
+    def ask(self, query: Query, deadline: float, sink: Sink, /) -> _Asked:
+        """Sends a query; the sink may be ended before this returns."""
+        asked = _Asked(self._new_query_id(), query, deadline, sink, self._cancel, self._put)
+        if self._state is State.OPEN:
+            self._open[asked.query_id] = asked
+            self._put(asked)
+        else:
+            sink.end(Ending.LOST, "the instance takes no more queries")
+        return asked
+
+    def drain(self, remaining_ms: int, /) -> None:
+        """Tells the provider that the broker stops in so many milliseconds; it is asked no more."""
+        if self._state is State.OPEN:
+            self._fabric.withdraw(self)
+            self._put(Draining(remaining_ms))
+
+    def close(self, error: BrokerError | None = None, /, *, ending: Ending = Ending.LOST) -> None:
+        """Ends the session; idempotent, and the first call's error stays.
+
+        Args:
+            error: What to end the connection with; None: nothing went wrong, or there is no connection any more.
+            ending: How open queries end.
+        """
+        if self._state is State.CLOSED:
+            return
+        self._state = State.CLOSED
+        self.error = error
+        self._fabric.withdraw(self)
+        if self._linger_timer is not None:
+            self._linger_timer.cancel()
+        self._outbox.close()
+        left, self._open = self._open, {}
+        reason = "the instance was lost before it ended its answer" if error is None else error.message
+        for asked in left.values():
+            asked.sink.end(ending, reason)
+
+    def _attach(self, hello: Hello) -> None:
+        if self._state is not State.NEW:
+            self._out_of_order(hello)
+            return
+        self.key = InstanceKey(self.key.tenant, hello.provider, hello.instance, self.key.session)
+        self.version = hello.version
+        self.kinds = hello.kinds
+        self.scale = hello.scale
+        self.max_in_flight = hello.max_in_flight
+        self._outbox.limit += hello.max_in_flight
+        self._state = State.OPEN
+        # Queued before the offer: from then on queries may come, and Welcome is the first message.
+        self._put(Welcome(self.key.session))
+        try:
+            self._fabric.offer(self)
+        except BrokerError as error:
+            self._outbox.close(discard=True)
+            self.close(error)
+
+    def _answer(self, event: Batch | LaneEnded) -> None:
+        asked = self._open.get(event.query_id)
+        if asked is None or not asked.sent:
+            if self._state is State.NEW or (self._state is State.DETACHED and event.query_id not in self._answerable):
+                self._out_of_order(event)
+            else:
+                self._put(Rejection(event.query_id, (NOT_OPEN,)))
+        elif isinstance(event, Batch):
+            asked.sink.batch(event.data, False)
+        else:
+            self._forget(asked)
+            asked.sink.end(Ending.FAILED if event.failed else Ending.COMPLETE, event.message)
+
+    def _detach(self, event: Detached) -> None:
+        if self._state is not State.OPEN:
+            self._out_of_order(event)
+            return
+        self._state = State.DETACHED
+        self._fabric.withdraw(self)
+        unsent = [asked for asked in self._open.values() if not asked.sent]
+        for asked in unsent:
+            del self._open[asked.query_id]
+        self._answerable = frozenset(self._open)
+        self._rest()
+        for asked in unsent:
+            asked.sink.end(Ending.LOST, "the instance detached before it was asked")
+
+    def _out_of_order(self, event: Inbound) -> None:
+        said = type(event).__name__
+        state = "before Hello" if self._state is State.NEW else f"in state {self._state.name}"
+        message = f"{said} {state}: say Hello first and once, and after Detach only what finishes open queries"
+        self.close(FailedPrecondition("PROTOCOL_ORDER", message), ending=Ending.FAILED)
+
+    def _event(self, item: Outbound | _Asked) -> Outbound | None:
+        """What is sent for an item of the outbox; None: nothing any more."""
+        if not isinstance(item, _Asked):
+            return item
+        if item.query_id not in self._open:
+            return None
+        item.sent = True
+        return Ask(item.query_id, item.query, max(0, int((item.deadline - self._clock.time()) * 1000)))
+
+    def _put(self, item: Outbound | _Asked) -> None:
+        if self._outbox.put(item):
+            return
+        self._outbox.close(discard=True)
+        message = f"{self._outbox.limit} events wait to be read; read the session as they come"
+        self.close(ResourceExhausted("SLOW_CONSUMER", message, quota="session outbox", retry_after=1.0))
+
+    def _cancel(self, asked: _Asked) -> None:
+        if self._open.get(asked.query_id) is asked:
+            self._forget(asked)
+            if asked.sent:
+                self._put(Cancel(asked.query_id))
+
+    def _forget(self, asked: _Asked) -> None:
+        del self._open[asked.query_id]
+        self._rest()
+
+    def _rest(self) -> None:
+        """With nothing left to answer, a detached session is given ``linger`` seconds."""
+        if self._state is State.DETACHED and not self._open and self._linger_timer is None:
+            self._linger_timer = self._clock.call_at(self._clock.time() + self._linger, self.close)
+
+
+class _Asked:
+    """A query of a session's, and the asker's handle on it."""
+
+    __slots__ = ("_cancel", "_send", "deadline", "query", "query_id", "sent", "sink")
+
+    def __init__(
+        self,
+        query_id: str,
+        query: Query,
+        deadline: float,
+        sink: Sink,
+        cancel: Callable[[_Asked], None],
+        send: Callable[[Rejection], None],
+    ) -> None:
+        self.query_id = query_id
+        self.query = query
+        self.deadline = deadline
+        self.sink = sink
+        self.sent = False
+        self._cancel = cancel
+        self._send = send
+
+    def cancel(self) -> None:
+        """Stops the answer; the provider is told if it was asked."""
+        self._cancel(self)
+
+    def reject(self, violations: Sequence[Violation], /) -> None:
+        """Tells the provider what was not taken."""
+        if violations and self.sent:
+            self._send(Rejection(self.query_id, tuple(violations)))

@@ -1,0 +1,247 @@
+"""Audit rows, an audit's summary, and usage: messages to values and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from contextbroker.v1 import composition_pb2 as pb
+from contextbroker.v1 import strategy_pb2
+from google.protobuf import struct_pb2
+
+from broker.core.composition import (
+    AuditRow,
+    AuditScore,
+    AuditSummary,
+    BudgetRecord,
+    FloorRecord,
+    LaneSummary,
+    StrategyRecord,
+    Usage,
+    UsageFigures,
+)
+from broker.core.lanes import LaneEnd
+from broker.core.request import Floor
+from broker.wire.frames import read_scale, ref_message, ref_value, scale_message
+from broker.wire.updates import lane_state, read_lane_state
+
+
+def row_message(row: AuditRow) -> pb.AuditRow:
+    """An audit row as a message."""
+    score = row.score
+    return pb.AuditRow(
+        provider_id=row.provider,
+        frame_id=row.frame_id,
+        content_digest=row.content_digest,
+        fate=pb.FATE_INCLUDED if row.included else pb.FATE_EXCLUDED,
+        reason=row.reason,
+        detail=row.detail,
+        lane_place=row.lane_place,
+        local_rank=row.local_rank,
+        rank=row.rank,
+        position=row.position,
+        cost=row.cost,
+        remaining=row.remaining,
+        duplicate_of=None if row.duplicate_of is None else ref_message(row.duplicate_of),
+        conflicts=map(ref_message, row.conflicts),
+        score=None
+        if score is None
+        else pb.AuditScore(provider_id=score.provider, scale_id=score.scale_id, value=score.value, floor=score.floor),
+        escaped_characters=row.escaped_characters,
+        neutralised_fences=row.neutralised_fences,
+    )
+
+
+def read_row(message: pb.AuditRow) -> AuditRow:
+    """The inverse of :func:`row_message`."""
+    score = message.score
+    return AuditRow(
+        provider=message.provider_id,
+        frame_id=message.frame_id,
+        content_digest=message.content_digest,
+        included=message.fate == pb.FATE_INCLUDED,
+        reason=message.reason,
+        detail=message.detail,
+        lane_place=message.lane_place,
+        local_rank=message.local_rank,
+        rank=message.rank,
+        position=message.position,
+        cost=message.cost,
+        remaining=message.remaining,
+        duplicate_of=ref_value(message.duplicate_of) if message.HasField("duplicate_of") else None,
+        conflicts=tuple(map(ref_value, message.conflicts)),
+        score=AuditScore(score.provider_id, score.scale_id, score.value, score.floor)
+        if message.HasField("score")
+        else None,
+        escaped_characters=message.escaped_characters,
+        neutralised_fences=message.neutralised_fences,
+    )
+
+
+def summary_message(summary: AuditSummary) -> pb.AuditSummary:
+    """An audit's summary as a message."""
+    strategy, budget = summary.strategy, summary.budget
+    return pb.AuditSummary(
+        strategy=pb.StrategyRecord(
+            name=strategy.name,
+            version=strategy.version,
+            params=struct_pb2.Struct(fields={key: _json_message(value) for key, value in strategy.params.items()}),
+            compares_raw_scores=strategy.compares_raw_scores,
+            repairs=strategy.repairs,
+        ),
+        placement=summary.placement,
+        duplicates=summary.duplicates,
+        budget=pb.BudgetRecord(
+            max_tokens=budget.max_tokens,
+            preamble=budget.preamble,
+            closing=budget.closing,
+            frames=budget.frames,
+            counter=budget.counter,
+        ),
+        lanes=[
+            pb.LaneSummary(
+                provider_id=lane.provider,
+                state=lane_state(lane.end),
+                message=lane.message,
+                scale=None if lane.scale is None else scale_message(lane.scale),
+                offered=lane.offered,
+                admitted=lane.admitted,
+                placed=lane.placed,
+                violation=lane.violation,
+            )
+            for lane in summary.lanes
+        ],
+        floors=[
+            pb.FloorRecord(
+                floor=strategy_pb2.Floor(
+                    provider_id=record.floor.provider, scale_id=record.floor.scale_id, value=record.floor.value
+                ),
+                used=record.used,
+                dropped=record.dropped,
+            )
+            for record in summary.floors
+        ],
+        rows=summary.rows,
+        reasons=summary.reasons,
+    )
+
+
+def read_summary(message: pb.AuditSummary) -> AuditSummary:
+    """The inverse of :func:`summary_message`. A lane's end that is not known reads ``FAILED``."""
+    strategy, budget = message.strategy, message.budget
+    return AuditSummary(
+        strategy=StrategyRecord(
+            name=strategy.name,
+            version=strategy.version,
+            params={key: _json_value(value) for key, value in strategy.params.fields.items()},
+            compares_raw_scores=strategy.compares_raw_scores,
+            repairs=tuple(strategy.repairs),
+        ),
+        placement=message.placement,
+        duplicates=message.duplicates,
+        budget=BudgetRecord(
+            max_tokens=budget.max_tokens,
+            preamble=budget.preamble,
+            closing=budget.closing,
+            frames=budget.frames,
+            counter=budget.counter,
+        ),
+        lanes=tuple(
+            LaneSummary(
+                provider=lane.provider_id,
+                end=read_lane_state(lane.state) or LaneEnd.FAILED,
+                message=lane.message,
+                scale=read_scale(lane.scale) if lane.HasField("scale") else None,
+                offered=lane.offered,
+                admitted=lane.admitted,
+                placed=lane.placed,
+                violation=lane.violation,
+            )
+            for lane in message.lanes
+        ),
+        floors=tuple(
+            FloorRecord(
+                Floor(record.floor.provider_id, record.floor.scale_id, record.floor.value), record.used, record.dropped
+            )
+            for record in message.floors
+        ),
+        rows=message.rows,
+        reasons=dict(message.reasons),
+    )
+
+
+def usage_message(usage: Usage) -> pb.Usage:
+    """Usage as a message."""
+    return pb.Usage(
+        total=_figures_message(usage.total),
+        providers=[
+            pb.ProviderUsage(provider_id=provider, figures=_figures_message(figures))
+            for provider, figures in usage.providers.items()
+        ],
+    )
+
+
+def read_usage(message: pb.Usage) -> Usage:
+    """The inverse of :func:`usage_message`."""
+    return Usage(
+        _read_figures(message.total), {entry.provider_id: _read_figures(entry.figures) for entry in message.providers}
+    )
+
+
+def _figures_message(figures: UsageFigures) -> pb.UsageFigures:
+    return pb.UsageFigures(
+        frames_offered=figures.frames_offered,
+        frames_admitted=figures.frames_admitted,
+        frames_placed=figures.frames_placed,
+        tokens_offered=figures.tokens_offered,
+        tokens_admitted=figures.tokens_admitted,
+        tokens_placed=figures.tokens_placed,
+    )
+
+
+def _read_figures(message: pb.UsageFigures) -> UsageFigures:
+    return UsageFigures(
+        frames_offered=message.frames_offered,
+        frames_admitted=message.frames_admitted,
+        frames_placed=message.frames_placed,
+        tokens_offered=message.tokens_offered,
+        tokens_admitted=message.tokens_admitted,
+        tokens_placed=message.tokens_placed,
+    )
+
+
+def _json_message(value: object) -> struct_pb2.Value:
+    match value:
+        case None:
+            return struct_pb2.Value(null_value=struct_pb2.NULL_VALUE)
+        case bool():
+            return struct_pb2.Value(bool_value=value)
+        case int() | float():
+            return struct_pb2.Value(number_value=value)
+        case str():
+            return struct_pb2.Value(string_value=value)
+        case Mapping():
+            fields = {str(key): _json_message(item) for key, item in value.items()}
+            return struct_pb2.Value(struct_value=struct_pb2.Struct(fields=fields))
+        case Sequence():
+            return struct_pb2.Value(list_value=struct_pb2.ListValue(values=map(_json_message, value)))
+        case _:
+            raise TypeError(f"{type(value).__name__} is no JSON-like value")
+
+
+def _json_value(message: struct_pb2.Value) -> Any:
+    match message.WhichOneof("kind"):
+        case "bool_value":
+            return message.bool_value
+        case "number_value":
+            number = message.number_value
+            # Numbers have one type on the wire; a whole one is shown as such.
+            return int(number) if number.is_integer() else number
+        case "string_value":
+            return message.string_value
+        case "struct_value":
+            return {key: _json_value(value) for key, value in message.struct_value.fields.items()}
+        case "list_value":
+            return [_json_value(value) for value in message.list_value.values]
+        case _:
+            return None

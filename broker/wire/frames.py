@@ -1,0 +1,220 @@
+"""Frames and scales: messages to values and back.
+
+Each frame is parsed once, by itself, so that one that cannot be read costs no other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import astuple
+from itertools import islice
+
+from contextbroker.v1 import frame_pb2, strategy_pb2
+from google.protobuf.message import DecodeError
+
+from broker.core.frames import KINDS, Frame, FrameRef, Provenance, Relation
+from broker.core.lanes import Unreadable
+from broker.core.scores import UNIT, Direction, ScoreScale
+from broker.errors import FieldViolation, InvalidArgument
+from broker.wire.schema import loose_frame
+
+MAX_LISTED = 1000
+"""Steps of provenance, or relations, that are read of one frame. The core drops a frame with far fewer, for having too
+many; a hostile frame with a hundred thousand must not cost their conversion first."""
+
+_KIND = re.compile(r"kind-(0|-?[1-9][0-9]{0,9})")
+
+_DIRECTIONS: dict[int, Direction] = {
+    frame_pb2.SCORE_DIRECTION_UNSPECIFIED: Direction.HIGHER_IS_BETTER,
+    frame_pb2.SCORE_DIRECTION_HIGHER_IS_BETTER: Direction.HIGHER_IS_BETTER,
+    frame_pb2.SCORE_DIRECTION_LOWER_IS_BETTER: Direction.LOWER_IS_BETTER,
+    frame_pb2.SCORE_DIRECTION_AS_SENT: Direction.AS_SENT,
+}
+
+_DIRECTION_NUMBERS: dict[Direction, frame_pb2.ScoreDirection.ValueType] = {
+    Direction.HIGHER_IS_BETTER: frame_pb2.SCORE_DIRECTION_HIGHER_IS_BETTER,
+    Direction.LOWER_IS_BETTER: frame_pb2.SCORE_DIRECTION_LOWER_IS_BETTER,
+    Direction.AS_SENT: frame_pb2.SCORE_DIRECTION_AS_SENT,
+}
+
+
+def kind_name(number: int) -> str:
+    """The name of a kind: one of :data:`~broker.core.frames.KINDS`, or ``kind-<number>``."""
+    return KINDS[number] if 0 <= number < len(KINDS) else f"kind-{number}"
+
+
+def kind_number(name: str, path: str = "kind") -> frame_pb2.FrameKind.ValueType:
+    """The number of a kind's name; the inverse of :func:`kind_name`.
+
+    Args:
+        name: The name.
+        path: The field that it stands in, for the error.
+
+    Raises:
+        InvalidArgument: No such name, or a number beyond 32 bits (``KIND_UNKNOWN``).
+    """
+    if name in KINDS:
+        return frame_pb2.FrameKind.ValueType(KINDS.index(name))
+    match = _KIND.fullmatch(name)
+    if match and -(2**31) <= int(match[1]) < 2**31:
+        return frame_pb2.FrameKind.ValueType(int(match[1]))
+    text = f"{name!r} is no kind; give one of {', '.join(KINDS)}, or kind-<number>"
+    raise InvalidArgument.of([FieldViolation(path, "KIND_UNKNOWN", text)])
+
+
+def read_frame(data: bytes, max_bytes: int) -> Frame | Unreadable:
+    """One encoded frame as a value.
+
+    Fields that the contract does not know are passed over. Nothing is judged: a frame without a title is a frame.
+
+    Args:
+        data: The encoded frame.
+        max_bytes: How many bytes it may have.
+
+    Returns:
+        The frame; or what is known of bytes that cannot be read, for whatever reason. Never raises.
+    """
+    if len(data) > max_bytes:
+        return unreadable(data, "FRAME_TOO_LARGE")
+    try:
+        message = frame_pb2.Frame.FromString(data)
+    except DecodeError:
+        return unreadable(data, "FRAME_MALFORMED")
+    return frame_value(message)
+
+
+def unreadable(data: bytes, reason: str) -> Unreadable:
+    """What is known of bytes that are no frame."""
+    return Unreadable(len(data), "sha256:" + hashlib.sha256(data).hexdigest(), reason)
+
+
+def frame_value(message: frame_pb2.Frame) -> Frame:
+    """A parsed frame as a value."""
+    return Frame(
+        id=message.id,
+        title=message.title,
+        content=message.content,
+        score=message.score if message.HasField("score") else None,
+        kind=kind_name(message.kind),
+        citation_label=message.citation_label,
+        uri=message.uri,
+        provenance=tuple(
+            Provenance(step.type, step.uri, step.range, step.digest, step.method, step.by)
+            for step in islice(message.provenance, MAX_LISTED)
+        ),
+        relations=tuple(
+            Relation(tie.rel, tie.target_uri, tie.display_name) for tie in islice(message.relations, MAX_LISTED)
+        ),
+        valid_from=message.valid_from,
+        valid_to=message.valid_to,
+        recorded_at=message.recorded_at,
+        token_cost=message.token_cost if message.HasField("token_cost") else None,
+        content_digest=message.content_digest,
+    )
+
+
+def frame_message(frame: Frame) -> frame_pb2.Frame:
+    """A frame as a message; the inverse of :func:`frame_value`.
+
+    Raises:
+        InvalidArgument: Its kind is no kind (``KIND_UNKNOWN``).
+        UnicodeEncodeError: A text holds a lone surrogate, which no UTF-8 can carry.
+        ValueError: ``token_cost`` is no 32-bit unsigned number.
+        TypeError: A value is of another type than the field.
+    """
+    return frame_pb2.Frame(
+        id=frame.id,
+        kind=kind_number(frame.kind),
+        title=frame.title,
+        content=frame.content,
+        score=frame.score,
+        token_cost=frame.token_cost,
+        citation_label=frame.citation_label,
+        content_digest=frame.content_digest,
+        uri=frame.uri,
+        provenance=[
+            frame_pb2.Provenance(
+                type=step.type, uri=step.uri, range=step.range, digest=step.digest, method=step.method, by=step.by
+            )
+            for step in frame.provenance
+        ],
+        relations=[
+            frame_pb2.Relation(rel=tie.rel, target_uri=tie.target_uri, display_name=tie.display_name)
+            for tie in frame.relations
+        ],
+        valid_from=frame.valid_from,
+        valid_to=frame.valid_to,
+        recorded_at=frame.recorded_at,
+    )
+
+
+def encode_frame(frame: Frame) -> bytes:
+    """An encoded frame.
+
+    A text with a lone surrogate is sent as the bytes that stand for it, which no reader accepts: the broker then drops
+    this one frame as malformed and says so, and nothing disappears on the sender's side.
+
+    Raises:
+        InvalidArgument, ValueError, TypeError: As :func:`frame_message`, except for what was just said.
+    """
+    try:
+        return frame_message(frame).SerializeToString()
+    except UnicodeEncodeError:
+        return loose_frame("".join(_texts(astuple(frame))))
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _texts(item)
+
+
+def scale_message(scale: ScoreScale) -> frame_pb2.ScoreScale:
+    """A scale as a message."""
+    return frame_pb2.ScoreScale(
+        id=scale.id, min=scale.min, max=scale.max, direction=_DIRECTION_NUMBERS[scale.direction]
+    )
+
+
+def read_scale(message: frame_pb2.ScoreScale | None, path: str = "scale") -> ScoreScale:
+    """A scale as a value.
+
+    Args:
+        message: The scale; None where the field was left out.
+        path: The field that it stands in, for the error.
+
+    Returns:
+        The scale; :data:`~broker.core.scores.UNIT` where it was left out.
+
+    Raises:
+        InvalidArgument: An unknown direction (``ENUM_UNKNOWN``); ends that are NaN or not in order (``SCALE``).
+    """
+    if message is None:
+        return UNIT
+    direction = _DIRECTIONS.get(message.direction)
+    if direction is None:
+        raise InvalidArgument.of([unknown_value(f"{path}.direction", message.direction)])
+    try:
+        return ScoreScale(message.id, message.min, message.max, direction)
+    except ValueError:
+        text = f"min {message.min!r} must be below max {message.max!r}, and neither may be NaN"
+        raise InvalidArgument.of([FieldViolation(path, "SCALE", text)]) from None
+
+
+def unknown_value(path: str, number: int) -> FieldViolation:
+    """The violation of an enum field that holds a number this version does not know."""
+    return FieldViolation(path, "ENUM_UNKNOWN", f"the value {number} is not known to this version; use a listed one")
+
+
+def ref_message(ref: FrameRef) -> strategy_pb2.FrameRef:
+    """The name of a frame as a message."""
+    return strategy_pb2.FrameRef(provider_id=ref.provider, frame_id=ref.frame_id)
+
+
+def ref_value(message: strategy_pb2.FrameRef) -> FrameRef:
+    """The name of a frame as a value."""
+    return FrameRef(message.provider_id, message.frame_id)

@@ -1,0 +1,295 @@
+"""A ``ComposeRequest`` as a value, and back: one function for each direction.
+
+Reading is strict, for a limit must never be dropped in silence: a field that this version does not know, a value that
+it does not list and an option that it does not build are each refused, with the field's path. Only inside frames are
+unknown fields passed over. What the schema's own constraints say is left to whoever holds the returned message against
+them; nothing here depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any, TypeVar
+
+from contextbroker.v1 import context_service_pb2 as pb
+from contextbroker.v1 import strategy_pb2
+from google.protobuf.message import DecodeError
+
+from broker.core.frames import Frame
+from broker.core.lanes import Unreadable
+from broker.core.request import CompositionRequest, Duplicates, Fence, Floor, PartialLanes, Placement
+from broker.core.scores import UNIT, ScoreScale
+from broker.core.strategies import RoundRobin, Strategy
+from broker.errors import FieldViolation, InvalidArgument
+from broker.wire.batches import inline_counts, malformed, split_inline_lanes
+from broker.wire.frames import (
+    frame_message,
+    kind_name,
+    kind_number,
+    read_frame,
+    read_scale,
+    scale_message,
+    unknown_value,
+)
+from broker.wire.strategies import not_built, read_strategy, strategy_message
+from broker.wire.strict import crowded, refuse_crowds, refuse_unknown_fields
+
+MAX_INLINE_LANES = 256
+"""Inline lanes of one request."""
+
+MAX_LISTED = 10_000
+"""Entries of any one list of a request; the schema allows fewer of most."""
+
+_NANOS = 10**9
+
+Choice = TypeVar("Choice", bound=Enum)
+
+
+@dataclass(frozen=True, slots=True)
+class InlineLane:
+    """The caller's own evidence.
+
+    Attributes:
+        provider: The lane's name: no registered provider's, and no other inline lane's.
+        scale: Of the scores.
+        frames: In any order, unless the scale is ``AS_SENT``. One that could not be read can be read only, not sent.
+    """
+
+    provider: str
+    scale: ScoreScale = UNIT
+    frames: tuple[Frame | Unreadable, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComposeCall:
+    """One question: whom to ask, how long, and what to make of the answers.
+
+    Attributes:
+        goal: What the agent is trying to do.
+        composition: What to make of the answers. Its ``strategy`` is the one named, round robin where none is;
+            :meth:`composed_under` puts the operator's default in.
+        request_id: The caller's name for the request; empty: the broker makes one.
+        query_text: The question as retrieval should read it; empty: the goal.
+        kinds: Names of the kinds wanted; empty: any.
+        anchors: Resources at hand, as URIs.
+        providers: Providers to ask; empty: all that are attached.
+        required_providers: Providers without which there is no answer; asked in any case.
+        expect_pushes: Providers that will push; waited for and not asked.
+        inline_lanes: The caller's own evidence.
+        no_providers: Whether no attached provider is asked.
+        collect_timeout: Seconds to collect; None: the broker's default.
+        strategy: The policy that the caller named; None: the operator's default.
+    """
+
+    goal: str
+    composition: CompositionRequest
+    request_id: str = ""
+    query_text: str = ""
+    kinds: tuple[str, ...] = ()
+    anchors: tuple[str, ...] = ()
+    providers: tuple[str, ...] = ()
+    required_providers: tuple[str, ...] = ()
+    expect_pushes: tuple[str, ...] = ()
+    inline_lanes: tuple[InlineLane, ...] = ()
+    no_providers: bool = False
+    collect_timeout: float | None = None
+    strategy: Strategy | None = None
+
+    def __post_init__(self) -> None:
+        # One truth: what is composed under is what was named.
+        strategy = self.strategy if self.strategy is not None else RoundRobin()
+        object.__setattr__(self, "composition", replace(self.composition, strategy=strategy))
+
+    def composed_under(self, default: Strategy) -> CompositionRequest:
+        """What to make of the answers, under the policy named or else under ``default``."""
+        return self.composition if self.strategy is not None else replace(self.composition, strategy=default)
+
+
+def compose_request(call: ComposeCall) -> pb.ComposeRequest:
+    """A call as a message.
+
+    Raises:
+        InvalidArgument: A value that the wire cannot carry, with the field's path: a number out of its range
+            (``OUT_OF_RANGE``), a kind that is none (``KIND_UNKNOWN``), a text with a lone surrogate
+            (``TEXT_MALFORMED``), a value of another type (``FIELD_INVALID``).
+    """
+    composition, strategy, timeout = call.composition, call.strategy, call.collect_timeout
+    fields: dict[str, Callable[[], Any]] = {
+        "request_id": lambda: call.request_id,
+        "goal": lambda: call.goal,
+        "query_text": lambda: call.query_text,
+        "kinds": lambda: [kind_number(kind, f"kinds[{i}]") for i, kind in enumerate(call.kinds)],
+        "anchors": lambda: _listed(call.anchors),
+        "as_of": lambda: composition.as_of,
+        "providers": lambda: _listed(call.providers),
+        "required_providers": lambda: _listed(call.required_providers),
+        "expect_pushes": lambda: _listed(call.expect_pushes),
+        "inline_lanes": lambda: [_lane_message(lane, f"inline_lanes[{i}]") for i, lane in enumerate(call.inline_lanes)],
+        "max_tokens": lambda: composition.max_tokens,
+        "max_frames": lambda: _limit(composition.max_frames),
+        "max_frames_per_provider": lambda: _limit(composition.max_frames_per_provider),
+        "collect_timeout": lambda: None if timeout is None else _duration(timeout),
+        "strategy": lambda: None if strategy is None else strategy_message(strategy),
+        "floors": lambda: [
+            strategy_pb2.Floor(provider_id=floor.provider, scale_id=floor.scale_id, value=floor.value)
+            for floor in composition.floors
+        ],
+        "duplicates": lambda: pb.DuplicatesMode.Value(f"DUPLICATES_MODE_{composition.duplicates.value}"),
+        "placement": lambda: pb.Placement.Value(f"PLACEMENT_{composition.placement.value}"),
+        "partial_lanes": lambda: pb.PartialLanes.Value(f"PARTIAL_LANES_{composition.partial_lanes.value}"),
+        "render": lambda: pb.RenderOptions(
+            fence=pb.Fence.Value(f"FENCE_{composition.fence.value}"),
+            restate_question=bool(composition.question),
+            question=composition.question,
+        ),
+        "include_local_scores": lambda: composition.include_local_scores,
+        "no_providers": lambda: call.no_providers,
+    }
+    message = pb.ComposeRequest()
+    for name, value in fields.items():
+        # One field at a time, so that what is wrong can be named.
+        try:
+            message.MergeFrom(pb.ComposeRequest(**{name: value()}))
+        except (TypeError, ValueError, OverflowError, AttributeError) as error:
+            raise _refused(name, error) from None
+    return message
+
+
+def read_compose_request(
+    data: bytes, *, max_frame_bytes: int, max_inline_frames: int
+) -> tuple[pb.ComposeRequest, ComposeCall]:
+    """A serialized ``ComposeRequest`` as a value.
+
+    Counts are checked before anything is walked. An inline frame that cannot be read is a slip of that frame.
+
+    Args:
+        data: The request.
+        max_frame_bytes: Bytes that one encoded inline frame may have.
+        max_inline_frames: Inline frames that a request may hold in all.
+
+    Returns:
+        The message without the frames of its inline lanes, for the schema's constraints; and the call.
+
+    Raises:
+        InvalidArgument: The bytes do not parse (``MALFORMED``); a field is not known (``UNKNOWN_FIELD``), a value not
+            listed (``ENUM_UNKNOWN``), a scale none (``SCALE``), a policy not named (``STRATEGY``), a provider weighed
+            twice (``WEIGHT``).
+        ResourceExhausted: A list has too many entries (``COUNT_EXCEEDED``).
+        Unimplemented: An option that is not built yet (``NOT_BUILT``).
+    """
+    lanes, frames = inline_counts(data, stop_at=MAX_INLINE_LANES)
+    if lanes > MAX_INLINE_LANES:
+        raise crowded("inline_lanes", lanes, MAX_INLINE_LANES)
+    if frames > max_inline_frames:
+        raise crowded("inline_lanes.frames", frames, max_inline_frames)
+    head, cut_out = split_inline_lanes(data)
+    try:
+        message = pb.ComposeRequest.FromString(head)
+        for lane, _ in cut_out:
+            message.inline_lanes.add().MergeFromString(lane)
+    except DecodeError:
+        raise malformed("ComposeRequest") from None
+    refuse_crowds(message, MAX_LISTED)
+    _refuse_not_built(message)
+    refuse_unknown_fields(message)
+    render = message.render
+    asked = render.question or message.query_text or message.goal
+    fence = _choice(Fence, pb.Fence, "FENCE", render.fence, "render.fence")
+    composition = CompositionRequest(
+        max_tokens=message.max_tokens,
+        floors=tuple(Floor(floor.provider_id, floor.scale_id, floor.value) for floor in message.floors),
+        duplicates=_choice(Duplicates, pb.DuplicatesMode, "DUPLICATES_MODE", message.duplicates, "duplicates"),
+        placement=_choice(Placement, pb.Placement, "PLACEMENT", message.placement, "placement"),
+        partial_lanes=_choice(PartialLanes, pb.PartialLanes, "PARTIAL_LANES", message.partial_lanes, "partial_lanes"),
+        max_frames=message.max_frames or None,
+        max_frames_per_provider=message.max_frames_per_provider or None,
+        as_of=message.as_of,
+        fence=fence,
+        question=asked if render.restate_question else "",
+        include_local_scores=message.include_local_scores,
+    )
+    call = ComposeCall(
+        goal=message.goal,
+        composition=composition,
+        request_id=message.request_id,
+        query_text=message.query_text,
+        kinds=tuple(map(kind_name, message.kinds)),
+        anchors=tuple(message.anchors),
+        providers=tuple(message.providers),
+        required_providers=tuple(message.required_providers),
+        expect_pushes=tuple(message.expect_pushes),
+        inline_lanes=tuple(
+            InlineLane(
+                lane.provider_id,
+                read_scale(lane.scale if lane.HasField("scale") else None, f"inline_lanes[{i}].scale"),
+                tuple(read_frame(frame, max_frame_bytes) for frame in cut_out[i][1]),
+            )
+            for i, lane in enumerate(message.inline_lanes)
+        ),
+        no_providers=message.no_providers,
+        collect_timeout=_seconds(message) if message.HasField("collect_timeout") else None,
+        strategy=read_strategy(message.strategy) if message.HasField("strategy") else None,
+    )
+    return message, call
+
+
+def _refuse_not_built(message: pb.ComposeRequest) -> None:
+    if message.HasField("rerank"):
+        raise not_built("rerank", "reranking is not built yet; leave it out")
+    if message.strategy.HasField("plugin"):
+        read_strategy(message.strategy)
+    mode = message.render.mode
+    if mode not in pb.RenderMode.values():
+        raise InvalidArgument.of([unknown_value("render.mode", mode)])
+    if mode not in (pb.RENDER_MODE_UNSPECIFIED, pb.RENDER_MODE_FENCED):
+        raise not_built("render.mode", f"{pb.RenderMode.Name(mode)} is not built yet; use RENDER_MODE_FENCED")
+
+
+def _choice(values: type[Choice], numbers: Any, prefix: str, number: int, path: str) -> Choice:
+    """The member that an enum's number stands for; the first one where nothing was said, which is number 0."""
+    if number not in numbers.values():
+        raise InvalidArgument.of([unknown_value(path, number)])
+    return values(numbers.Name(number).removeprefix(f"{prefix}_")) if number else next(iter(values))
+
+
+def _lane_message(lane: InlineLane, path: str) -> pb.InlineLane:
+    message = pb.InlineLane(provider_id=lane.provider, scale=scale_message(lane.scale))
+    for i, frame in enumerate(lane.frames):
+        try:
+            if isinstance(frame, Unreadable):
+                raise TypeError("a frame that could not be read cannot be sent")  # noqa: TRY301
+            message.frames.append(frame_message(frame))
+        except (TypeError, ValueError, OverflowError, AttributeError) as error:
+            raise _refused(f"{path}.frames[{i}]", error) from None
+    return message
+
+
+def _listed(values: tuple[str, ...]) -> list[str]:
+    # A single text is a sequence of texts too, and never what was meant.
+    if isinstance(values, str):
+        raise TypeError("give a list of texts, not one text")
+    return list(values)
+
+
+def _limit(value: int | None) -> int:
+    if value is not None and value < 1:
+        raise ValueError(f"{value} is below 1; leave it out for no limit")
+    return value or 0
+
+
+def _duration(seconds: float) -> Any:
+    nanos = round(seconds * _NANOS)
+    return {"seconds": nanos // _NANOS, "nanos": nanos % _NANOS}
+
+
+def _seconds(message: pb.ComposeRequest) -> float:
+    return (message.collect_timeout.seconds * _NANOS + message.collect_timeout.nanos) / _NANOS
+
+
+def _refused(path: str, error: Exception) -> InvalidArgument:
+    if isinstance(error, UnicodeEncodeError):
+        return InvalidArgument.of([FieldViolation(path, "TEXT_MALFORMED", "holds a lone surrogate; send valid text")])
+    reason = "OUT_OF_RANGE" if isinstance(error, ValueError | OverflowError) else "FIELD_INVALID"
+    return InvalidArgument.of([FieldViolation(path, reason, str(error))])

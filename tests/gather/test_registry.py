@@ -1,0 +1,96 @@
+"""The registry knows configured and attached providers in lane order, and one scale for each."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.core.scores import UNIT, Direction, ScoreScale
+from broker.errors import FailedPrecondition, ResourceExhausted
+from broker.gather.registry import Registry
+
+OTHER = ScoreScale("bm25", 0.0, 100.0, Direction.LOWER_IS_BETTER)
+
+
+def names(registry):
+    return [provider.name for provider in registry.known()]
+
+
+def test_configured_ones_come_first_in_their_order_then_the_others_by_name():
+    registry = Registry({"z": None, "m": UNIT})
+    for name in ("y", "b", "z"):
+        registry.attach(name, UNIT, (), replaces=False)
+    assert registry.lane_order == ("z", "m")
+    assert names(registry) == ["z", "m", "b", "y"]
+
+
+def test_scales_are_configured_or_last_declared():
+    registry = Registry({"c": OTHER, "d": None})
+    registry.attach("a", OTHER, ("doc",), replaces=False)
+    registry.detach("a", 5.0)
+    assert registry.scales() == {"c": OTHER, "d": None, "a": OTHER}
+    a = registry.get("a")
+    assert (a.kinds, a.last_seen, a.attached) == (("doc",), 5.0, 0)
+    assert registry.get("x") is None
+
+
+@pytest.mark.parametrize(
+    "scale", [ScoreScale("other"), ScoreScale(max=2.0), ScoreScale(direction=Direction.LOWER_IS_BETTER)]
+)
+def test_any_difference_of_scale_between_instances_is_a_conflict(scale):
+    registry = Registry()
+    registry.attach("a", UNIT, (), replaces=False)
+    with pytest.raises(FailedPrecondition) as caught:
+        registry.attach("a", scale, (), replaces=False)
+    assert caught.value.reason == "SCALE_CONFLICT"
+    assert registry.get("a").attached == 1
+    assert registry.get("a").scale == UNIT
+
+
+def test_a_configured_scale_binds_even_one_that_replaces_itself():
+    registry = Registry({"a": UNIT})
+    registry.attach("a", UNIT, (), replaces=False)
+    with pytest.raises(FailedPrecondition, match="configuration"):
+        registry.attach("a", OTHER, (), replaces=True)
+
+
+def test_a_replacement_is_bound_by_the_others_only():
+    registry = Registry()
+    registry.attach("a", UNIT, (), replaces=False)
+    registry.attach("a", OTHER, (), replaces=True)
+    registry.attach("a", OTHER, (), replaces=False)
+    with pytest.raises(FailedPrecondition):
+        registry.attach("a", UNIT, (), replaces=True)
+
+
+def test_beyond_the_limit_the_one_gone_longest_is_forgotten():
+    registry = Registry({"c": None}, limit=2)
+    for name in ("a", "b"):
+        registry.attach(name, UNIT, (), replaces=False)
+    for name in ("b", "a"):
+        registry.detach(name, 1.0)
+    registry.attach("d", UNIT, (), replaces=False)
+    assert names(registry) == ["c", "a", "d"]
+    registry.attach("e", UNIT, (), replaces=False)
+    assert names(registry) == ["c", "d", "e"]
+
+
+def test_beyond_the_limit_attached_and_configured_ones_are_never_forgotten():
+    registry = Registry({"c": None}, limit=1)
+    registry.attach("c", UNIT, (), replaces=False)
+    registry.detach("c", 1.0)
+    registry.attach("a", UNIT, (), replaces=False)
+    with pytest.raises(ResourceExhausted) as caught:
+        registry.attach("b", UNIT, (), replaces=False)
+    assert (caught.value.reason, caught.value.quota) == ("PROVIDERS_LIMIT", "providers")
+    assert names(registry) == ["c", "a"]
+
+
+def test_one_that_comes_back_is_not_the_next_to_be_forgotten():
+    registry = Registry(limit=2)
+    for name in ("a", "b"):
+        registry.attach(name, UNIT, (), replaces=False)
+        registry.detach(name, 1.0)
+    registry.attach("a", UNIT, (), replaces=False)
+    registry.detach("a", 2.0)
+    registry.attach("d", UNIT, (), replaces=False)
+    assert names(registry) == ["a", "d"]
