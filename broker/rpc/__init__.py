@@ -1,0 +1,1 @@
+"""The daemon's gRPC surface: services, status mapping, streams, server."""

@@ -1,0 +1,217 @@
+"""What must hold of a request before any provider is asked, and what it wants once that holds.
+
+The schema's constraints come first, then what only this broker can know: its limits, its providers, their scales. Each
+stage reports everything that it found wrong at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from broker.core.floors import floor_violations
+from broker.core.lanes import Grant, Lane
+from broker.core.request import CompositionRequest
+from broker.core.scores import ScoreScale
+from broker.core.strategies import RoundRobin, info_of
+from broker.core.validity import moment
+from broker.core.weights import weight_violations
+from broker.errors import FieldViolation, InvalidArgument, PermissionDenied
+from broker.gather.fabric import PushKey, Query
+from broker.gather.inline import inline_lane
+from broker.gather.lane import WantedLane
+from broker.gather.registry import Registry
+from broker.rpc.validation import violations_of
+from broker.settings import Config
+from broker.wire.requests import ComposeCall, read_compose_request
+
+DEFAULT_STRATEGY = RoundRobin()
+"""What serves requests that name no policy."""
+
+BUDGETS_GRANTED = 4
+"""A lane is granted this many times the request's budget: duplicates and floors take their part of it."""
+
+INLINE_TOKENS = 2**31 - 1
+"""The message's size bounds inline lanes; their grant does not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admitted:
+    """A request that may be served.
+
+    Attributes:
+        call: As it was asked.
+        request: What to make of the lanes, every default filled in.
+        query: What providers are asked, with the grant of every lane.
+        wanted: The lanes to gather.
+        inline: The caller's own lanes, checked.
+        collect_seconds: How long to gather at most.
+    """
+
+    call: ComposeCall
+    request: CompositionRequest
+    query: Query
+    wanted: tuple[WantedLane, ...]
+    inline: tuple[Lane, ...]
+    collect_seconds: float
+
+
+def read(data: bytes, config: Config) -> ComposeCall:
+    """A serialized ``ComposeRequest`` that its schema allows. Touches nothing but its arguments.
+
+    Raises:
+        InvalidArgument: It does not parse, holds what the contract does not know, or breaks a constraint.
+        ResourceExhausted: It holds too much.
+        Unimplemented: It asks for what is not built.
+    """
+    message, call = read_compose_request(
+        data,
+        max_frame_bytes=config.limits.max_frame_bytes,
+        max_inline_frames=config.limits.max_inline_frames,
+    )
+    violations = violations_of(message)
+    if violations:
+        raise InvalidArgument.of(violations)
+    return call
+
+
+def inline_lanes(call: ComposeCall, config: Config) -> tuple[Lane, ...]:
+    """The caller's own lanes, checked like any provider's. Touches nothing but its arguments.
+
+    Raises:
+        InvalidArgument: One holds a lie (``INLINE_LANE``, with the lie as its violation).
+    """
+    grant = inline_grant(config)
+    lanes = []
+    for index, lane in enumerate(call.inline_lanes):
+        try:
+            lanes.append(inline_lane(lane.provider, lane.scale, lane.frames, grant, f"inline_lanes[{index}]"))
+        except InvalidArgument as error:
+            raise InvalidArgument("INLINE_LANE", error.message, violations=error.violations) from None
+    return tuple(lanes)
+
+
+def inline_grant(config: Config) -> Grant:
+    """What an inline lane may hold."""
+    return Grant(config.limits.max_inline_frames, INLINE_TOKENS)
+
+
+def admit(call: ComposeCall, inline: tuple[Lane, ...], request_id: str, config: Config, registry: Registry) -> Admitted:
+    """Holds a request against the broker's limits and providers.
+
+    Args:
+        call: The request.
+        inline: Its own lanes, checked.
+        request_id: Its name, the caller's or the broker's.
+        config: The operator's limits.
+        registry: The providers known.
+
+    Raises:
+        InvalidArgument: With everything that was wrong.
+        PermissionDenied: The operator forbids its policy (``STRATEGY_FORBIDDEN``).
+    """
+    limits = config.limits
+    request = replace(
+        call.composed_under(DEFAULT_STRATEGY), max_frames=call.composition.max_frames or limits.max_frames
+    )
+    strategy = info_of(request.strategy).name
+    if strategy in config.ranking.forbidden_strategies:
+        allowed = "see ListStrategies for those that are allowed"
+        raise PermissionDenied(
+            "STRATEGY_FORBIDDEN",
+            f"the operator of this broker forbids the strategy {strategy}; {allowed}",
+            violations=[FieldViolation("strategy", "STRATEGY_FORBIDDEN", allowed)],
+        )
+    scales = _scales(call, registry)
+    violations = [
+        *_beyond_limits(call, request, config),
+        *_naming(call, registry),
+        *floor_violations(request.floors, scales),
+        *weight_violations(request.strategy, scales.keys()),
+    ]
+    if violations:
+        raise InvalidArgument.of(violations)
+    query = Query(
+        goal=call.goal,
+        query_text=call.query_text,
+        kinds=call.kinds,
+        anchors=call.anchors,
+        max_frames=limits.lane_frames,
+        max_tokens=min(request.max_tokens * BUDGETS_GRANTED, limits.lane_tokens),
+        as_of=request.as_of,
+    )
+    return Admitted(
+        call=call,
+        request=request,
+        query=query,
+        wanted=tuple(_wanted(call, request_id, registry)),
+        inline=inline,
+        collect_seconds=limits.collect_seconds if call.collect_timeout is None else call.collect_timeout,
+    )
+
+
+def _scales(call: ComposeCall, registry: Registry) -> dict[str, ScoreScale | None]:
+    """Every provider that a floor or a weight may name, with its scale where that is known."""
+    scales = registry.scales()
+    for provider in call.expect_pushes:
+        scales.setdefault(provider, None)
+    for lane in call.inline_lanes:
+        scales.setdefault(lane.provider, lane.scale)
+    return scales
+
+
+def _beyond_limits(call: ComposeCall, request: CompositionRequest, config: Config) -> Iterator[FieldViolation]:
+    limits = config.limits
+    asked: tuple[tuple[str, str, float | None, float], ...] = (
+        ("max_tokens", "MAX_TOKENS", request.max_tokens, limits.max_tokens),
+        ("max_frames", "MAX_FRAMES", request.max_frames, limits.max_frames),
+        ("collect_timeout", "COLLECT_TIMEOUT", call.collect_timeout, limits.max_collect_seconds),
+    )
+    for field, reason, value, allowed in asked:
+        if value is not None and value > allowed:
+            yield FieldViolation(field, reason, f"asked for {value:.15g}, and this broker allows {allowed:.15g}")
+    if request.as_of and moment(request.as_of) is None:
+        yield FieldViolation("as_of", "AS_OF", "there is no such moment; give YYYY-MM-DDTHH:MM:SS[.f]Z")
+
+
+def _naming(call: ComposeCall, registry: Registry) -> Iterator[FieldViolation]:
+    """Names that stand for nothing, or for two things."""
+    inline = [lane.provider for lane in call.inline_lanes]
+    own = {*call.expect_pushes, *inline}
+    for field, names in (("providers", call.providers), ("required_providers", call.required_providers)):
+        for index, name in enumerate(names):
+            path = f"{field}[{index}]"
+            if registry.get(name) is None and name not in own:
+                text = f"no provider {name!a} is registered; see ListProviders for those that are"
+                yield FieldViolation(path, "PROVIDER_UNKNOWN", text)
+            elif call.no_providers and name not in own:
+                text = f"{name!a} cannot be asked where no_providers says that none is; leave one of the two out"
+                yield FieldViolation(path, "NO_PROVIDERS", text)
+    for index, name in enumerate(call.expect_pushes):
+        if name in call.providers:
+            text = f"{name!a} is either asked or waited for; leave it out of providers"
+            yield FieldViolation(f"expect_pushes[{index}]", "LANE_NAME", text)
+    for index, name in enumerate(inline):
+        if registry.get(name) is not None or name in call.expect_pushes:
+            problem = f"{name!a} is a provider's name; give the lane a name of its own"
+        elif name in inline[:index]:
+            problem = f"{name!a} is the name of an earlier inline lane; give each a name of its own"
+        else:
+            continue
+        yield FieldViolation(f"inline_lanes[{index}].provider_id", "LANE_NAME", problem)
+
+
+def _wanted(call: ComposeCall, request_id: str, registry: Registry) -> Iterator[WantedLane]:
+    """The lanes to gather, in lane order."""
+    own = {lane.provider for lane in call.inline_lanes}
+    known = {provider.name: provider for provider in registry.known()}
+    pushing = [name for name in call.expect_pushes if name not in known]
+    for name in (*known, *sorted(pushing)):
+        provider = known.get(name)
+        scale = None if provider is None else provider.scale
+        if name in call.expect_pushes:
+            yield WantedLane(name, PushKey("", request_id, name), scale)
+        elif name in own or call.no_providers or provider is None:
+            continue
+        elif name in call.required_providers or (name in call.providers if call.providers else provider.attached > 0):
+            yield WantedLane(name, None, scale)

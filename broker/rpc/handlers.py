@@ -1,0 +1,185 @@
+"""How every method is served: a stream handler of raw bytes behind one shield.
+
+The methods that the contract declares unary or server-streaming are served this way too. grpc.aio never answers a
+unary call that ends without a message, takes the first of two, answers malformed bytes with UNKNOWN, and hands the text
+of any exception to the caller; here each of these has its own right answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+import traceback
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc
+import grpc.aio
+import structlog
+
+from broker.errors import BrokerError, Internal, InvalidArgument, ResourceExhausted
+from broker.rpc.status import abort
+from broker.rpc.streams import ClientGone, Stream, Tasks
+
+log = structlog.get_logger("broker.rpc")
+
+Method = Callable[[Stream], Awaitable[None]]
+"""A method: reads from the stream, writes to it, returns when the answer is whole, raises the domain's errors."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """What every handler needs of the server.
+
+    Attributes:
+        first_message_seconds: How long a call may stay silent before its first message, and a call of one message
+            before it ends its side.
+        stall_seconds: How long an answer may wait for its reader.
+        max_message_bytes: Of one message received.
+        tasks: Where the streams' tasks are kept.
+        working: The calls that a stop waits for: those that were asked something and will answer.
+    """
+
+    first_message_seconds: float
+    stall_seconds: float
+    max_message_bytes: int
+    tasks: Tasks = field(default_factory=Tasks)
+    working: set[asyncio.Task[Any]] = field(default_factory=set)
+
+    def work(self) -> None:
+        """Has a stop wait for the running call, until its status was handed over."""
+        task = asyncio.current_task()
+        assert task is not None, "a call runs in a task"
+        self.working.add(task)
+        task.add_done_callback(self.working.discard)
+
+    async def idle(self, seconds: float) -> None:
+        """Returns when no call works any more, or after ``seconds``."""
+        if self.working:
+            await asyncio.wait(self.working, timeout=seconds)
+
+
+def handler(name: str, method: Method, serving: Serving) -> grpc.RpcMethodHandler[bytes, bytes]:
+    """A gRPC handler for one method.
+
+    Args:
+        name: The method's name, for the log.
+        method: What it does.
+        serving: What the server gives to every handler.
+    """
+
+    async def handle(_: object, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
+        stream = Stream(context, serving.tasks, stall_seconds=serving.stall_seconds)
+        try:
+            failure = await _run(name, method, stream)
+        finally:
+            stream.close()
+        if failure is not None:
+            await _fail(context, failure)
+
+    # grpc types its handlers for iterators; a coroutine that reads and writes by its context is an untyped form.
+    behaviour: Any = handle
+    return grpc.stream_stream_rpc_method_handler(behaviour)
+
+
+async def _run(name: str, method: Method, stream: Stream) -> BrokerError | None:
+    started = time.monotonic()
+    try:
+        await method(stream)
+        await stream.flush()
+    except ClientGone:
+        # The peer is not there to be answered: grpc ends such a call in silence when its handler was cancelled.
+        raise asyncio.CancelledError from None
+    except BrokerError as error:
+        log.info(
+            "call refused",
+            method=name,
+            code=error.code,
+            reason=error.reason,
+            fields=[violation.field for violation in error.violations[:8]],
+            ms=round((time.monotonic() - started) * 1000, 1),
+        )
+        return error
+    except Exception:  # noqa: BLE001 - the shield
+        correlation = secrets.token_hex(8)
+        # As text, and not as exc_info: a renderer might add local variables, and those hold what frames contain.
+        log.error("a fault in the broker", method=name, correlation_id=correlation, traceback=traceback.format_exc())  # noqa: TRY400
+        return Internal(
+            "INTERNAL", f"the broker failed; its log has the particulars under correlation id {correlation}"
+        )
+    return None
+
+
+async def _fail(context: grpc.aio.ServicerContext[bytes, bytes], failure: BrokerError) -> None:
+    try:
+        await abort(context, failure)
+    except grpc.aio.AbortError:
+        raise
+    except Exception:  # noqa: BLE001 - a peer that left meanwhile shows itself as an error of the core's
+        raise asyncio.CancelledError from None
+
+
+async def first_message(stream: Stream, serving: Serving) -> bytes:
+    """The first message of a call.
+
+    Raises:
+        InvalidArgument: There is none (``NO_MESSAGE``).
+        ResourceExhausted: It is too large (``TOO_LARGE``).
+    """
+    try:
+        message = await stream.receive(serving.first_message_seconds)
+    except TimeoutError:
+        raise InvalidArgument(
+            "NO_MESSAGE", f"no message came within {serving.first_message_seconds:g} s of the call's start; send one"
+        ) from None
+    if message is None:
+        raise InvalidArgument("NO_MESSAGE", "the call ended without a message; send one before ending it")
+    return sized(message, serving)
+
+
+async def only_message(stream: Stream, serving: Serving) -> bytes:
+    """The one message of a call that takes exactly one.
+
+    Raises:
+        InvalidArgument: There is none (``NO_MESSAGE``), a second (``EXTRA_MESSAGE``), or no end (``NOT_ENDED``).
+        ResourceExhausted: It is too large (``TOO_LARGE``).
+    """
+    message = await first_message(stream, serving)
+    try:
+        extra = await stream.receive(serving.first_message_seconds)
+    except TimeoutError:
+        raise InvalidArgument(
+            "NOT_ENDED",
+            f"the request was not ended within {serving.first_message_seconds:g} s of its message; half-close the call",
+        ) from None
+    if extra is not None:
+        raise InvalidArgument("EXTRA_MESSAGE", "this method takes one message and got more; make a call for each")
+    return message
+
+
+def sized(message: bytes, serving: Serving) -> bytes:
+    """The message itself.
+
+    Raises:
+        ResourceExhausted: It is larger than the server takes (``TOO_LARGE``).
+    """
+    if len(message) > serving.max_message_bytes:
+        raise ResourceExhausted(
+            "TOO_LARGE",
+            f"a message has {len(message)} bytes, and {serving.max_message_bytes} are taken; send smaller ones",
+            quota="limits.max_message_bytes",
+        )
+    return message
+
+
+def unary(answer: Callable[[bytes], Awaitable[bytes]], serving: Serving) -> Method:
+    """A method of one message in and one out."""
+
+    async def method(stream: Stream) -> None:
+        request = await only_message(stream, serving)
+        serving.work()
+        await stream.send(await answer(request))
+
+    return method

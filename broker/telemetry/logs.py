@@ -1,0 +1,64 @@
+"""Logs: structured, on stderr, JSON where no person is looking.
+
+Never in a log: what frames contain, what was asked, any score.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any, TextIO
+
+import structlog
+
+LEVELS = ("debug", "info", "warning", "error")
+"""Names of the levels, the most talkative first."""
+
+FORMATS = ("auto", "json", "console")
+"""``auto`` is ``console`` on a terminal and ``json`` off one."""
+
+
+def configure(level: str = "info", form: str = "auto", stream: TextIO | None = None) -> None:
+    """Sets up the process's log: structlog's events, and those of libraries that use :mod:`logging`.
+
+    Args:
+        level: One of :data:`LEVELS`; what is below is left out.
+        form: One of :data:`FORMATS`.
+        stream: Where to; None: stderr.
+    """
+    out = stream if stream is not None else sys.stderr
+    console = form == "console" or (form == "auto" and out.isatty())
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    last: list[Any] = (
+        [
+            # The default shows every local variable of a traceback, and those hold what frames contain.
+            structlog.dev.ConsoleRenderer(colors=out.isatty(), exception_formatter=structlog.dev.plain_traceback)
+        ]
+        if console
+        else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    )
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+            foreign_pre_chain=shared,
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())

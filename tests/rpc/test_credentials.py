@@ -1,0 +1,66 @@
+"""Secrets and certificates are read once, checked, and refused with the name of the key that named them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from broker.errors import ConfigError
+from broker.rpc.credentials import seal_key, server_credentials
+from broker.settings import Server
+
+
+def secret(path: Path, content: bytes = b"0123456789abcdef", mode: int = 0o600) -> Path:
+    path.write_bytes(content)
+    path.chmod(mode)
+    return path
+
+
+def test_a_seal_key_is_the_files_content_without_white_space_around_it(tmp_path: Path) -> None:
+    assert seal_key(secret(tmp_path / "key", b" 0123456789abcdef\n")) == b"0123456789abcdef"
+
+
+def test_without_a_file_the_key_is_new_each_time_and_the_log_says_what_that_means() -> None:
+    with capture_logs() as logs:
+        keys = {seal_key(None), seal_key(None)}
+    assert len(keys) == 2
+    assert all(len(key) >= 32 for key in keys)
+    assert all(entry["log_level"] == "warning" and "seals" in entry["event"] for entry in logs)
+    assert len(logs) == 2
+
+
+@pytest.mark.parametrize("content", [b"", b"short", b" " * 40, b"0123456789abcde\n\n"])
+def test_a_short_seal_key_is_refused(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(ConfigError, match=r"render\.seal_key_file.*at least 16"):
+        seal_key(secret(tmp_path / "key", content))
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o604])
+def test_a_seal_key_that_all_may_read_is_refused(tmp_path: Path, mode: int) -> None:
+    with pytest.raises(ConfigError, match="readable by all"):
+        seal_key(secret(tmp_path / "key", mode=mode))
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"render\.seal_key_file: .*missing"):
+        seal_key(tmp_path / "missing")
+    with pytest.raises(ConfigError, match=r"server\.tls_key: .*missing"):
+        server_credentials(Server(tls_cert=tmp_path / "cert", tls_key=tmp_path / "missing"))
+
+
+def test_no_certificate_means_no_tls() -> None:
+    assert server_credentials(Server()) is None
+
+
+def test_files_that_hold_no_certificate_are_refused(tmp_path: Path) -> None:
+    cert, key = secret(tmp_path / "cert", b"no certificate"), secret(tmp_path / "key", b"no key")
+    with pytest.raises(ConfigError, match="cannot be used together"):
+        server_credentials(Server(tls_cert=cert, tls_key=key))
+
+
+def test_a_private_key_that_all_may_read_is_refused(tmp_path: Path) -> None:
+    cert, key = secret(tmp_path / "cert"), secret(tmp_path / "key", mode=0o644)
+    with pytest.raises(ConfigError, match=r"server\.tls_key: .*readable by all"):
+        server_credentials(Server(tls_cert=cert, tls_key=key))

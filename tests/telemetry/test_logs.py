@@ -1,0 +1,80 @@
+"""Logs are JSON where no person looks, carry what libraries say too, and never show local variables."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from broker.telemetry.logs import configure
+
+
+@pytest.fixture(autouse=True)
+def _as_it_was() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    structlog.reset_defaults()
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_off_a_terminal_each_event_is_one_line_of_json() -> None:
+    out = io.StringIO()
+    configure("info", "auto", out)
+    structlog.get_logger("broker.x").info("an event", number=5, text="a\nb")
+    (line,) = out.getvalue().splitlines()
+    event = json.loads(line)
+    assert (event["event"], event["level"], event["logger"], event["number"]) == ("an event", "info", "broker.x", 5)
+    assert event["timestamp"].endswith("Z")
+
+
+def test_on_a_terminal_a_person_reads_it() -> None:
+    out = Terminal()
+    configure("info", "auto", out)
+    structlog.get_logger("broker.x").info("an event", number=5)
+    assert "an event" in out.getvalue()
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(out.getvalue())
+
+
+@pytest.mark.parametrize("form", ["json", "console"])
+def test_what_is_below_the_level_is_left_out(form: str) -> None:
+    out = io.StringIO()
+    configure("warning", form, out)
+    structlog.get_logger("broker.x").info("quiet")
+    logging.getLogger("grpc").info("quiet")
+    assert out.getvalue() == ""
+    structlog.get_logger("broker.x").warning("loud")
+    assert "loud" in out.getvalue()
+
+
+def test_what_libraries_log_is_json_too() -> None:
+    out = io.StringIO()
+    configure("info", "json", out)
+    logging.getLogger("grpc._cython").error("from a library: %d", 7)
+    event = json.loads(out.getvalue())
+    assert (event["event"], event["logger"], event["level"]) == ("from a library: 7", "grpc._cython", "error")
+
+
+@pytest.mark.parametrize("form", ["json", "console"])
+def test_a_traceback_shows_no_local_variable(form: str) -> None:
+    out = io.StringIO()
+    configure("info", form, out)
+    content = "what a frame " + "contains"
+    try:
+        _ = content.index("missing")
+    except ValueError:
+        structlog.get_logger("broker.x").exception("failed")
+        logging.getLogger("library").exception("failed")
+    assert out.getvalue().count("ValueError") >= 2
+    assert content not in out.getvalue()
