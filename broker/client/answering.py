@@ -1,0 +1,136 @@
+"""One question and its answer: the user's function, and its frames on their way into the session's outbox."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable
+from contextlib import aclosing
+from typing import TypeAlias
+
+from broker.client.outgoing import Filling
+from broker.client.query import Query
+from broker.core.frames import Frame
+from broker.gather.events import Ask, Batch, LaneEnded
+from broker.wire.batches import join_batch
+from broker.wire.frames import encode_frame
+from broker.wire.sessions import Limits, attach_request
+
+LINGER_SECONDS = 0.02
+"""How long a frame waits for company before it is sent: a slow generator's first frames must not miss the deadline."""
+
+AnswerFunction: TypeAlias = Callable[[Query], Awaitable[Iterable[Frame]] | AsyncIterable[Frame]]
+"""What a user writes: an async function that returns frames, or an async generator that yields them."""
+
+Outbox: TypeAlias = "asyncio.Queue[tuple[Answering | None, bytes]]"
+"""Messages that wait for the session's writer, each with the answer that it is part of; empty bytes end the writer."""
+
+log = logging.getLogger("broker.client")
+
+
+class Answering:
+    """One question being answered.
+
+    Attributes:
+        query_id: The question's name in its session.
+        cancelled: Whether the broker wants no more of it; what is still queued is then not sent.
+    """
+
+    def __init__(self, ask: Ask, limits: Limits, outbox: Outbox) -> None:
+        self.query_id = ask.query_id
+        self.cancelled = False
+        self._query = _query(ask)
+        self._filling = Filling(limits)
+        self._outbox = outbox
+        self._putting = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def run(self, answer: AnswerFunction) -> None:
+        """Calls the user's function and puts its frames and their end into the outbox.
+
+        Whatever the function raises ends the lane as failed, with the error's type and nothing else; the error itself
+        goes to the log. Frames given before it are sent.
+        """
+        end = LaneEnded(self.query_id)
+        try:
+            try:
+                async with aclosing(_frames(answer(self._query))) as frames:
+                    async for frame in frames:
+                        await self._add(_encoded(frame))
+            except asyncio.CancelledError as error:
+                task = asyncio.current_task()
+                if task is None or task.cancelling():
+                    raise
+                # Not this answer was cancelled, but something that the user's function waited for.
+                end = self._failed(error)
+            except Exception as error:  # noqa: BLE001 - a user's function may raise anything, and only its lane fails
+                end = self._failed(error)
+            await self._flush()
+            await self._outbox.put((self, attach_request(end)))
+        finally:
+            if self._timer is not None:
+                self._timer.cancel()
+
+    async def _add(self, frame: bytes) -> None:
+        if not self._filling.fits(frame):
+            await self._flush()
+        self._filling.add(frame)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(LINGER_SECONDS, self._lingered)
+
+    async def _flush(self) -> None:
+        if len(self._filling):
+            self._putting = True
+            await self._outbox.put((self, self._batch()))
+            self._putting = False
+
+    def _lingered(self) -> None:
+        self._timer = None
+        if self._putting or self._outbox.full():
+            # What was taken first must be put first; and a full outbox has frames enough.
+            self._timer = asyncio.get_running_loop().call_later(LINGER_SECONDS, self._lingered)
+        elif len(self._filling):
+            self._outbox.put_nowait((self, self._batch()))
+
+    def _batch(self) -> bytes:
+        return attach_request(Batch(self.query_id, join_batch(self.query_id, self._filling.take())))
+
+    def _failed(self, error: BaseException) -> LaneEnded:
+        log.error("a query could not be answered: %s", type(error).__name__, exc_info=error)
+        return LaneEnded(self.query_id, failed=True, message=type(error).__name__)
+
+
+async def _frames(answer: Awaitable[Iterable[Frame]] | AsyncIterable[Frame]) -> AsyncGenerator[Frame, None]:
+    if not isinstance(answer, AsyncIterable):
+        for frame in await answer:
+            yield frame
+        return
+    try:
+        async for frame in answer:
+            yield frame
+    finally:
+        close = getattr(answer, "aclose", None)
+        if close is not None:
+            await close()
+
+
+def _encoded(frame: Frame) -> bytes:
+    if not isinstance(frame, Frame):
+        raise TypeError(f"an answer is made of Frame, not of {type(frame).__name__}")
+    return encode_frame(frame)
+
+
+def _query(ask: Ask) -> Query:
+    query = ask.query
+    return Query(
+        goal=query.goal,
+        query_text=query.query_text,
+        kinds=query.kinds,
+        anchors=query.anchors,
+        max_frames=query.max_frames,
+        max_tokens=query.max_tokens,
+        as_of=query.as_of,
+        traceparent=query.traceparent,
+        deadline=time.monotonic() + ask.remaining_ms / 1000,
+    )

@@ -1,0 +1,129 @@
+"""The client of whoever asks, for threads: no event loop is needed, and one that runs is not disturbed."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from contextlib import closing
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+import grpc
+from contextbroker.v1 import context_service_pb2 as pb
+from contextbroker.v1 import provider_service_pb2
+
+from broker.client.calls import (
+    COMPOSE,
+    LIST_PROVIDERS,
+    LIST_STRATEGIES,
+    PUSH,
+    Answer,
+    ComposeOptions,
+    Event,
+    compose_data,
+    parsed,
+    push_data,
+)
+from broker.client.channel import DEFAULT_ADDRESS, open_blocking_channel, translated
+from broker.core.composition import Composition
+from broker.core.frames import Frame
+from broker.core.scores import UNIT, ScoreScale
+from broker.errors import Cancelled
+from broker.wire.listings import ListedProvider, ListedStrategy, read_providers, read_strategies
+
+
+class BlockingContextClient:
+    """:class:`~broker.client.context.ContextClient` without an event loop; methods, arguments and errors are the same.
+
+    It may be shared between threads. Called where an event loop runs it works, and holds that loop up meanwhile.
+
+    Args:
+        address: ``host:port``.
+        tls_ca: File of the certificates, in PEM, that the broker's own must descend from; None: plain text.
+
+    Raises:
+        InvalidArgument: The address is none (``ADDRESS``), or the file cannot be read (``TLS_CA``).
+    """
+
+    def __init__(self, address: str = DEFAULT_ADDRESS, *, tls_ca: str | Path | None = None) -> None:
+        self.address = address
+        # gRPC's types leave out that bytes need no serializer.
+        self._opened: Any = open_blocking_channel(address, tls_ca)
+        self._closed = False
+
+    def compose(self, goal: str, *, timeout: float | None = None, **options: Unpack[ComposeOptions]) -> Composition:
+        """See :meth:`~broker.client.context.ContextClient.compose`."""
+        with closing(self.stream(goal, timeout=timeout, **options)) as events:
+            for event in events:
+                if isinstance(event, Composition):
+                    return event
+        raise AssertionError("a stream that does not raise ends with a composition")
+
+    def stream(
+        self, goal: str, *, timeout: float | None = None, **options: Unpack[ComposeOptions]
+    ) -> Generator[Event, None, None]:
+        """See :meth:`~broker.client.context.ContextClient.stream`."""
+        request = compose_data(goal, **options)
+        answer = Answer()
+        call = self._channel.unary_stream(COMPOSE)(request, timeout=timeout)
+        try:
+            for data in call:
+                yield from answer.take(data)
+        except grpc.RpcError as error:
+            raise translated(error, self.address) from None
+        finally:
+            call.cancel()
+        yield answer.result()
+
+    def providers(self, *, timeout: float | None = 10.0) -> tuple[ListedProvider, ...]:
+        """See :meth:`~broker.client.context.ContextClient.providers`."""
+        data = self._ask(LIST_PROVIDERS, pb.ListProvidersRequest().SerializeToString(), timeout)
+        return read_providers(parsed(pb.ListProvidersResponse, data))
+
+    def strategies(self, *, timeout: float | None = 10.0) -> tuple[ListedStrategy, ...]:
+        """See :meth:`~broker.client.context.ContextClient.strategies`."""
+        data = self._ask(LIST_STRATEGIES, pb.ListStrategiesRequest().SerializeToString(), timeout)
+        return read_strategies(parsed(pb.ListStrategiesResponse, data))
+
+    def push(
+        self,
+        provider: str,
+        request_id: str,
+        frames: Iterable[Frame],
+        *,
+        scale: ScoreScale = UNIT,
+        timeout: float | None = 30.0,
+    ) -> int:
+        """See :meth:`~broker.client.context.ContextClient.push`."""
+        parts = push_data(provider, request_id, frames, scale)
+        try:
+            data = self._channel.stream_unary(PUSH)(iter(parts), timeout=timeout)
+        except grpc.RpcError as error:
+            raise translated(error, self.address) from None
+        return parsed(provider_service_pb2.PushResponse, data).frames
+
+    def close(self) -> None:
+        """Ends every call and the connection; idempotent, and final."""
+        self._closed = True
+        self._opened.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def _channel(self) -> Any:
+        if self._closed:
+            raise Cancelled("CLOSED", "the client is closed; make another one")
+        return self._opened
+
+    def _ask(self, method: str, request: bytes, timeout: float | None) -> bytes:
+        try:
+            data: bytes = self._channel.unary_unary(method)(request, timeout=timeout)
+        except grpc.RpcError as error:
+            raise translated(error, self.address) from None
+        return data

@@ -1,0 +1,214 @@
+"""What the asynchronous and the blocking client share: requests made of keywords, answers turned into events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Required, TypeAlias, TypedDict, TypeVar
+
+from contextbroker.v1 import context_service_pb2 as pb
+from google.protobuf.message import DecodeError, Message
+
+from broker.client.outgoing import batches_of, encoded
+from broker.core.composition import Composition, Placed
+from broker.core.frames import Frame
+from broker.core.request import CompositionRequest, Duplicates, Fence, Floor, PartialLanes, Placement
+from broker.core.scores import ScoreScale
+from broker.core.strategies import Strategy
+from broker.errors import FieldViolation, Internal, InvalidArgument
+from broker.wire.compositions import CompositionReader
+from broker.wire.pushes import PushHeader, push_header, push_part
+from broker.wire.requests import ComposeCall, InlineLane, compose_request
+from broker.wire.updates import Accepted, LaneUpdate, read_accepted, read_lane_update
+
+COMPOSE = "/contextbroker.v1.ContextService/Compose"
+LIST_PROVIDERS = "/contextbroker.v1.ContextService/ListProviders"
+LIST_STRATEGIES = "/contextbroker.v1.ContextService/ListStrategies"
+PUSH = "/contextbroker.v1.ProviderService/Push"
+ATTACH = "/contextbroker.v1.ProviderService/Attach"
+
+Event: TypeAlias = Accepted | LaneUpdate | Placed | Composition
+"""What a stream yields: one ``Accepted``, lane updates, placed frames in prompt order, and last the composition."""
+
+
+class ComposeOptions(TypedDict, total=False):
+    """Everything that one question may say besides its goal.
+
+    Attributes:
+        max_tokens: Tokens that the whole prompt may take, preamble and fences included; at least 1. Required.
+        query_text: The question as retrieval should read it; empty: the goal.
+        strategy: The ranking policy; None: the operator's default.
+        floors: Least scores, each of one named provider in its own scale.
+        providers: Providers to ask; empty: all that are attached.
+        required_providers: Providers without which there is no answer.
+        expect_pushes: Providers that push under ``request_id``; waited for and not asked.
+        inline_lanes: The caller's own evidence.
+        no_providers: Asks no attached provider.
+        kinds: Kinds of frames wanted; empty: any.
+        anchors: Resources at hand, as URIs.
+        as_of: Moment that the evidence should hold for, ``YYYY-MM-DDTHH:MM:SS[.f]Z``; empty: any.
+        max_frames: Frames that may be placed, at least 1; None: the operator's cap.
+        max_frames_per_provider: Frames of one provider that may be placed, at least 1; None: no limit.
+        collect_timeout: Seconds to collect; None: the broker's default.
+        duplicates: Which frames are the same evidence.
+        placement: Where frames stand.
+        partial_lanes: What becomes of frames of lanes that were cut short.
+        fence: How fences are made.
+        restate_question: Puts the question above the evidence and again below it.
+        question: What to restate; implies ``restate_question``. Empty: ``query_text``, then the goal.
+        include_local_scores: Puts each frame's own score into its audit row.
+        request_id: The caller's name for the request, unique while it runs; empty: the broker makes one.
+    """
+
+    max_tokens: Required[int]
+    query_text: str
+    strategy: Strategy | None
+    floors: Iterable[Floor]
+    providers: Iterable[str]
+    required_providers: Iterable[str]
+    expect_pushes: Iterable[str]
+    inline_lanes: Iterable[InlineLane]
+    no_providers: bool
+    kinds: Iterable[str]
+    anchors: Iterable[str]
+    as_of: str
+    max_frames: int | None
+    max_frames_per_provider: int | None
+    collect_timeout: float | None
+    duplicates: Duplicates
+    placement: Placement
+    partial_lanes: PartialLanes
+    fence: Fence
+    restate_question: bool
+    question: str
+    include_local_scores: bool
+    request_id: str
+
+
+def compose_data(
+    goal: str,
+    *,
+    max_tokens: int,
+    query_text: str = "",
+    strategy: Strategy | None = None,
+    floors: Iterable[Floor] = (),
+    providers: Iterable[str] = (),
+    required_providers: Iterable[str] = (),
+    expect_pushes: Iterable[str] = (),
+    inline_lanes: Iterable[InlineLane] = (),
+    no_providers: bool = False,
+    kinds: Iterable[str] = (),
+    anchors: Iterable[str] = (),
+    as_of: str = "",
+    max_frames: int | None = None,
+    max_frames_per_provider: int | None = None,
+    collect_timeout: float | None = None,
+    duplicates: Duplicates = Duplicates.SAME_BYTES,
+    placement: Placement = Placement.FOLD,
+    partial_lanes: PartialLanes = PartialLanes.KEEP,
+    fence: Fence = Fence.SEALED,
+    restate_question: bool = False,
+    question: str = "",
+    include_local_scores: bool = False,
+    request_id: str = "",
+) -> bytes:
+    """A serialized request; see :class:`ComposeOptions`.
+
+    Raises:
+        InvalidArgument: A value that the wire cannot carry, with the field's path.
+    """
+    asked = question or query_text or goal
+    call = ComposeCall(
+        goal=goal,
+        composition=CompositionRequest(
+            max_tokens=max_tokens,
+            floors=tuple(floors),
+            duplicates=duplicates,
+            placement=placement,
+            partial_lanes=partial_lanes,
+            max_frames=max_frames,
+            max_frames_per_provider=max_frames_per_provider,
+            as_of=as_of,
+            fence=fence,
+            question=asked if restate_question or question else "",
+            include_local_scores=include_local_scores,
+        ),
+        request_id=request_id,
+        query_text=query_text,
+        kinds=_texts("kinds", kinds),
+        anchors=_texts("anchors", anchors),
+        providers=_texts("providers", providers),
+        required_providers=_texts("required_providers", required_providers),
+        expect_pushes=_texts("expect_pushes", expect_pushes),
+        inline_lanes=tuple(InlineLane(lane.provider, lane.scale, tuple(lane.frames)) for lane in inline_lanes),
+        no_providers=no_providers,
+        collect_timeout=collect_timeout,
+        strategy=strategy,
+    )
+    return compose_request(call).SerializeToString()
+
+
+Parsed = TypeVar("Parsed", bound=Message)
+
+
+def parsed(kind: type[Parsed], data: bytes) -> Parsed:
+    """A message of the broker's.
+
+    Raises:
+        Internal: The bytes are none (``ANSWER_BROKEN``).
+    """
+    try:
+        return kind.FromString(data)
+    except DecodeError:
+        text = f"the answer is no {kind.DESCRIPTOR.name}: its bytes do not parse; is it a broker that answers?"
+        raise Internal("ANSWER_BROKEN", text) from None
+
+
+class Answer:
+    """Turns the messages of one answer into events."""
+
+    def __init__(self) -> None:
+        self._reader = CompositionReader()
+
+    def take(self, data: bytes) -> Iterator[Event]:
+        """The events of one message, in order; none where it brings nothing that is told by itself.
+
+        Raises:
+            Internal: The bytes are no part of an answer, or follow its end (``ANSWER_BROKEN``).
+        """
+        message = parsed(pb.ComposeResponse, data)
+        placed = self._reader.take(message)
+        match message.WhichOneof("message"):
+            case "accepted":
+                yield read_accepted(message.accepted)
+            case "lane_update":
+                yield read_lane_update(message.lane_update)
+            case _:
+                yield from placed
+
+    def result(self) -> Composition:
+        """The whole composition, once the answer has ended well.
+
+        Raises:
+            Internal: The answer was not whole (``ANSWER_BROKEN``).
+        """
+        return self._reader.result()
+
+
+def push_data(provider: str, request_id: str, frames: Iterable[Frame], scale: ScoreScale) -> list[bytes]:
+    """The serialized parts of a delivery.
+
+    Raises:
+        InvalidArgument: A value that the wire cannot carry, with the field's path.
+    """
+    try:
+        header = push_header(PushHeader(provider, request_id, scale))
+    except (TypeError, ValueError) as error:
+        raise InvalidArgument.of([FieldViolation("header", "FIELD_INVALID", str(error))]) from None
+    return [header, *map(push_part, batches_of(encoded(frames)))]
+
+
+def _texts(name: str, values: Iterable[str]) -> tuple[str, ...]:
+    # One text is a sequence of texts too, and never what was meant.
+    if isinstance(values, str):
+        raise InvalidArgument.of([FieldViolation(name, "FIELD_INVALID", "give a list of texts, not one text")])
+    return tuple(values)

@@ -1,0 +1,195 @@
+"""The client of whoever asks: one question in, a composition out."""
+
+# A timeout here is the call's deadline, which the broker is told of; cancelling from outside would say less.
+# ruff: noqa: ASYNC109
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from contextlib import aclosing, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+import grpc
+import grpc.aio
+from contextbroker.v1 import context_service_pb2 as pb
+from contextbroker.v1 import provider_service_pb2
+
+from broker.client.calls import (
+    COMPOSE,
+    LIST_PROVIDERS,
+    LIST_STRATEGIES,
+    PUSH,
+    Answer,
+    ComposeOptions,
+    Event,
+    compose_data,
+    parsed,
+    push_data,
+)
+from broker.client.channel import DEFAULT_ADDRESS, end_sending, open_channel, send, translated
+from broker.core.composition import Composition
+from broker.core.frames import Frame
+from broker.core.scores import UNIT, ScoreScale
+from broker.errors import Cancelled, Internal
+from broker.wire.listings import ListedProvider, ListedStrategy, read_providers, read_strategies
+
+
+class ContextClient:
+    """Asks a broker, from an event loop. Use it with ``async with``, or :meth:`close` it.
+
+    Every method raises the errors of :mod:`broker.errors`: the broker's own as they are, and
+    :class:`~broker.errors.Unavailable` (``UNREACHABLE``, ``CONNECTION_LOST``) or
+    :class:`~broker.errors.DeadlineExceeded` where none came. A call that is cancelled is cancelled at the broker and at
+    every provider that it asked.
+
+    Args:
+        address: ``host:port``.
+        tls_ca: File of the certificates, in PEM, that the broker's own must descend from; None: plain text.
+    """
+
+    def __init__(self, address: str = DEFAULT_ADDRESS, *, tls_ca: str | Path | None = None) -> None:
+        self.address = address
+        self._tls_ca = tls_ca
+        self._opened: grpc.aio.Channel | None = None
+
+    async def compose(
+        self, goal: str, *, timeout: float | None = None, **options: Unpack[ComposeOptions]
+    ) -> Composition:
+        """Gathers, ranks, packs and places evidence for a goal.
+
+        Args:
+            goal: What the agent is trying to do.
+            timeout: Seconds that the whole call may take; None: what the broker takes to collect and to compose.
+            options: See :class:`~broker.client.calls.ComposeOptions`; ``max_tokens`` is required.
+
+        Raises:
+            BrokerError: As the class says.
+        """
+        async with aclosing(self.stream(goal, timeout=timeout, **options)) as events:
+            async for event in events:
+                if isinstance(event, Composition):
+                    return event
+        raise AssertionError("a stream that does not raise ends with a composition")
+
+    async def stream(
+        self, goal: str, *, timeout: float | None = None, **options: Unpack[ComposeOptions]
+    ) -> AsyncGenerator[Event, None]:
+        """As :meth:`compose`, as it happens.
+
+        Yields:
+            One ``Accepted``, any number of ``LaneUpdate``, every ``Placed`` in prompt order, last the ``Composition``.
+
+        Raises:
+            BrokerError: As the class says; also :class:`~broker.errors.Internal` when the answer ends without its end.
+        """
+        request = compose_data(goal, **options)
+        answer = Answer()
+        with self._typed():
+            call = self._channel.unary_stream(COMPOSE)(request, timeout=timeout)
+        try:
+            while True:
+                with self._typed():
+                    data = await call.read()
+                if data is grpc.aio.EOF:
+                    break
+                for event in answer.take(data):
+                    yield event
+        finally:
+            call.cancel()
+        yield answer.result()
+
+    async def providers(self, *, timeout: float | None = 10.0) -> tuple[ListedProvider, ...]:
+        """The providers that the broker knows, in lane order."""
+        data = await self._ask(LIST_PROVIDERS, pb.ListProvidersRequest().SerializeToString(), timeout)
+        return read_providers(parsed(pb.ListProvidersResponse, data))
+
+    async def strategies(self, *, timeout: float | None = 10.0) -> tuple[ListedStrategy, ...]:
+        """The ranking policies, by name."""
+        data = await self._ask(LIST_STRATEGIES, pb.ListStrategiesRequest().SerializeToString(), timeout)
+        return read_strategies(parsed(pb.ListStrategiesResponse, data))
+
+    async def push(
+        self,
+        provider: str,
+        request_id: str,
+        frames: Iterable[Frame],
+        *,
+        scale: ScoreScale = UNIT,
+        timeout: float | None = 30.0,
+    ) -> int:
+        """Delivers frames for one request, before or after it is asked.
+
+        Args:
+            provider: Whose frames these are.
+            request_id: The request that they are for.
+            frames: The frames.
+            scale: Of their scores.
+            timeout: Seconds that the delivery may take.
+
+        Returns:
+            Frames that the broker read; it does not say whether a request waits for them.
+        """
+        parts = push_data(provider, request_id, frames, scale)
+        with self._typed():
+            call = self._channel.stream_stream(PUSH)(timeout=timeout)
+            sender = asyncio.create_task(_deliver(call, parts), name="push")
+            try:
+                data = await call.read()
+            finally:
+                call.cancel()
+                sender.cancel()
+                await asyncio.wait({sender})
+        if data is grpc.aio.EOF:
+            raise Internal("ANSWER_BROKEN", f"the broker at {self.address} did not say what it read; push again")
+        return parsed(provider_service_pb2.PushResponse, data).frames
+
+    async def close(self) -> None:
+        """Ends every call and the connection; idempotent. The client opens a new one when it is used again."""
+        channel, self._opened = self._opened, None
+        if channel is not None:
+            await channel.close()
+
+    async def __aenter__(self) -> Self:
+        _ = self._channel
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def _channel(self) -> Any:
+        # Made in the loop that uses it; gRPC's types leave out that bytes need no serializer.
+        if self._opened is None:
+            self._opened = open_channel(self.address, self._tls_ca)
+        return self._opened
+
+    async def _ask(self, method: str, request: bytes, timeout: float | None) -> bytes:
+        with self._typed():
+            data: bytes = await self._channel.unary_unary(method)(request, timeout=timeout)
+        return data
+
+    @contextmanager
+    def _typed(self) -> Iterator[None]:
+        """Turns what gRPC raises into the broker's errors."""
+        try:
+            yield
+        except grpc.RpcError as error:
+            raise translated(error, self.address) from None
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # Nobody cancelled this task: the call was, by closing the client.
+            raise Cancelled("CLOSED", "the client was closed while the call was open") from None
+
+
+async def _deliver(call: Any, parts: Iterable[bytes]) -> None:
+    for part in parts:
+        if not await send(call, part):
+            return
+    await end_sending(call)

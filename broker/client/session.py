@@ -1,0 +1,245 @@
+"""One session of a provider with one broker, from Hello to its end.
+
+Two tasks use the call: one reads and one writes. The reader is never cancelled: cancelling the call ends it. Every task
+that the session starts has ended when :meth:`Session.run` returns or raises.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from broker.client.answering import AnswerFunction, Answering, Outbox
+from broker.client.channel import end_sending, send, translated
+from broker.errors import Internal, InvalidArgument, Unavailable
+from broker.gather.events import Ask, Cancel, Detached, Draining, Hello, Rejection, Welcome
+from broker.wire.sessions import DEFAULT_LIMITS, attach_request, read_attach_response, read_limits
+
+WELCOME_SECONDS = 15.0
+"""How long the broker may take to answer a Hello, connecting included."""
+
+CLOSING_SECONDS = 2.0
+"""How long the broker may take to end a call that this side has ended."""
+
+OUTBOX = 8
+"""Messages that wait for the writer, at most 512 KiB each; beyond them answers wait."""
+
+log = logging.getLogger("broker.client")
+
+_END = b""
+
+
+class Session:
+    """One session.
+
+    Args:
+        call: A stream of bytes, just opened.
+        address: Where it goes, for errors.
+        hello: Who is attaching.
+        answer: The user's function.
+        on_attached: Told the session's id.
+        on_rejected: Told what the broker did not take.
+    """
+
+    def __init__(
+        self,
+        call: Any,
+        address: str,
+        hello: Hello,
+        answer: AnswerFunction,
+        on_attached: Callable[[str], None],
+        on_rejected: Callable[[Rejection], None],
+    ) -> None:
+        self._call = call
+        self._address = address
+        self._hello = hello
+        self._answer = answer
+        self._on_attached = on_attached
+        self._on_rejected = on_rejected
+        self._limits = DEFAULT_LIMITS
+        self._outbox: Outbox = asyncio.Queue(OUTBOX)
+        self._room = asyncio.Semaphore(hello.max_in_flight)
+        self._open: dict[str, tuple[Answering, asyncio.Task[None]]] = {}
+        self._welcomed = False
+        self._close_at: float | None = None
+        self._closer: asyncio.TimerHandle | None = None
+        self._expired = False
+        self._changed = asyncio.Event()
+
+    def end(self, grace: float) -> None:
+        """Takes no more queries, finishes open ones within ``grace`` seconds, then closes. The shortest grace wins."""
+        loop = asyncio.get_running_loop()
+        moment = loop.time() + grace
+        if self._close_at is None or moment < self._close_at:
+            if self._closer is not None:
+                self._closer.cancel()
+            self._close_at = moment
+            self._closer = loop.call_at(moment, self._expire)
+        self._changed.set()
+
+    def _expire(self) -> None:
+        self._expired = True
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Returns when the session was ended in order, by :meth:`end` or by the broker's Drain.
+
+        Raises:
+            BrokerError: It was refused, or broke.
+        """
+        self._outbox.put_nowait((None, attach_request(self._hello)))
+        writer = asyncio.create_task(self._write(), name="provider-writer")
+        reader = asyncio.create_task(self._read(), name="provider-reader")
+        reader.add_done_callback(lambda _: self._changed.set())
+        try:
+            if not await self._until(lambda: self._welcomed or self._ending or reader.done(), WELCOME_SECONDS):
+                text = f"what listens at {self._address} did not welcome the provider in {WELCOME_SECONDS:g} s"
+                raise Unavailable("NO_WELCOME", f"{text}; is it a broker?")
+            await self._until(lambda: self._ending or reader.done())
+            if self._welcomed and not reader.done():
+                await self._finish(reader)
+            if reader.done():
+                self._judge(reader)
+        finally:
+            self._call.cancel()
+            await self._sweep(reader, writer)
+
+    @property
+    def _ending(self) -> bool:
+        return self._close_at is not None
+
+    def _judge(self, reader: asyncio.Task[None]) -> None:
+        """Raises what ended the call, unless this side had ended it and the broker merely went away."""
+        try:
+            reader.result()
+        except Unavailable:
+            if not self._ending:
+                raise
+        else:
+            if not self._ending:
+                raise Unavailable("CONNECTION_LOST", f"the broker at {self._address} ended the session; trying again")
+
+    async def _finish(self, reader: asyncio.Task[None]) -> None:
+        def over() -> bool:
+            return self._expired or reader.done()
+
+        await self._detach(over)
+        await self._until(lambda: not self._open or over())
+        if self._open:
+            log.warning("%d queries were still open when the session had to close", len(self._open))
+        for _, task in self._open.values():
+            task.cancel()
+        try:
+            async with asyncio.timeout(CLOSING_SECONDS):
+                await self._outbox.put((None, _END))
+                await self._until(reader.done)
+        except TimeoutError:
+            log.info("the broker did not end the session in %g s; closing it", CLOSING_SECONDS)
+
+    async def _detach(self, over: Callable[[], bool]) -> None:
+        # A task of its own: where the broker takes nothing, the outbox is full and may stay so.
+        putting = asyncio.create_task(self._outbox.put((None, attach_request(Detached()))), name="provider-detach")
+        putting.add_done_callback(lambda _: self._changed.set())
+        try:
+            await self._until(lambda: putting.done() or over())
+        finally:
+            putting.cancel()
+            await asyncio.wait({putting})
+
+    async def _sweep(self, reader: asyncio.Task[None], writer: asyncio.Task[None]) -> None:
+        """Waits until every task has ended; the call was cancelled before."""
+        if self._closer is not None:
+            self._closer.cancel()
+        answers = [task for _, task in self._open.values()]
+        for task in (writer, *answers):
+            task.cancel()
+        _, left = await asyncio.wait({reader, writer, *answers}, timeout=CLOSING_SECONDS)
+        if left:
+            log.error("%d answers go on after they were cancelled; an answer must not hold up cancellation", len(left))
+        if reader.done() and not reader.cancelled():
+            reader.exception()
+
+    async def _until(self, condition: Callable[[], bool], seconds: float | None = None) -> bool:
+        """Waits for a condition that every change of this session's state may meet; False when time ran out."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not condition():
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _write(self) -> None:
+        while True:
+            answering, data = await self._outbox.get()
+            if data == _END:
+                await end_sending(self._call)
+                return
+            wanted = answering is None or not answering.cancelled
+            if wanted and not await send(self._call, data):
+                # The call is over, and the reader learns why.
+                return
+
+    async def _read(self) -> None:
+        try:
+            while (data := await self._call.read()) is not grpc.aio.EOF:
+                self._take(data)
+        except grpc.RpcError as error:
+            raise translated(error, self._address) from None
+        except grpc.aio.BaseError as error:
+            text = f"the session with the broker at {self._address} broke: {error}"
+            raise Unavailable("CONNECTION_LOST", text) from None
+        except asyncio.CancelledError:
+            # Nothing cancels this task: it is how a call says that this side has cancelled it.
+            return
+
+    def _take(self, data: bytes) -> None:
+        try:
+            message = read_attach_response(data)
+        except InvalidArgument as error:
+            raise Internal(
+                "ANSWER_BROKEN", f"the broker at {self._address} sent what cannot be read: {error}"
+            ) from None
+        if isinstance(message, Welcome) == self._welcomed:
+            raise Internal("ANSWER_BROKEN", f"the broker at {self._address} must send one Welcome, and send it first")
+        match message:
+            case Welcome():
+                self._limits = read_limits(data)
+                self._welcomed = True
+                self._changed.set()
+                self._on_attached(message.session_id)
+            case Ask():
+                self._start(message)
+            case Cancel():
+                if message.query_id in self._open:
+                    answering, task = self._open[message.query_id]
+                    answering.cancelled = True
+                    task.cancel()
+            case Rejection():
+                self._on_rejected(message)
+            case Draining():
+                log.info("the broker at %s is stopping; open queries are finished first", self._address)
+                self.end(message.remaining_ms / 1000)
+
+    def _start(self, ask: Ask) -> None:
+        if ask.query_id in self._open:
+            raise Internal("ANSWER_BROKEN", f"the broker at {self._address} asked one query twice: {ask.query_id}")
+        answering = Answering(ask, self._limits, self._outbox)
+        task = asyncio.create_task(self._run(answering), name=f"answer {ask.query_id}")
+        self._open[ask.query_id] = (answering, task)
+        # Not a `finally` of the task's own: one that is cancelled before it starts has none.
+        task.add_done_callback(lambda _: self._answered(ask.query_id))
+
+    async def _run(self, answering: Answering) -> None:
+        async with self._room:
+            await answering.run(self._answer)
+
+    def _answered(self, query_id: str) -> None:
+        del self._open[query_id]
+        self._changed.set()
