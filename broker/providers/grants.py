@@ -1,0 +1,32 @@
+"""The grants of one question: how many frames and tokens a provider may offer before its whole lane counts as a lie."""
+
+from __future__ import annotations
+
+from broker.core.frames import Frame, content_tokens
+
+
+class Allowance:
+    """What is left of a query's grants.
+
+    Args:
+        max_frames: Frames granted.
+        max_tokens: Tokens granted, (UTF-8 bytes of content + 3) // 4 a frame.
+    """
+
+    def __init__(self, max_frames: int, max_tokens: int) -> None:
+        self._frames = max_frames
+        self._tokens = max_tokens
+
+    @property
+    def spent(self) -> bool:
+        """Whether no frame at all can be added: the smallest costs one token."""
+        return self._frames < 1 or self._tokens < 1
+
+    def take(self, frame: Frame) -> bool:
+        """Pays for a frame if it fits, and says whether it did. A smaller one may still fit afterwards."""
+        cost = content_tokens(len(frame.content.encode()))
+        if self._frames < 1 or cost > self._tokens:
+            return False
+        self._frames -= 1
+        self._tokens -= cost
+        return True
