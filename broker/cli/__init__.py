@@ -1,0 +1,1 @@
+"""The ``context-broker`` command."""

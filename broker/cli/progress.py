@@ -1,0 +1,102 @@
+"""What a person sees on standard error while lanes are collected: a live table where there is rich, else lines."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import click
+
+from broker.cli.text import clean, plural
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_COLLECTING = "COLLECTING"
+
+
+class Progress:
+    """Shows nothing; the base of what shows something. A context manager, so that a terminal is always restored."""
+
+    def opened(self, providers: Sequence[str]) -> None:
+        """These lanes were opened."""
+
+    def changed(self, provider: str, state: str, frames: int, message: str) -> None:
+        """A lane changed: its state's name, frames so far, and why where it did not end well."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Ends the showing."""
+
+
+class PlainProgress(Progress):
+    """One line for each lane that ends."""
+
+    def changed(self, provider: str, state: str, frames: int, message: str) -> None:
+        """Writes a line when the lane has ended."""
+        if state != _COLLECTING:
+            told = f": {clean(message)}" if message else ""
+            click.echo(f"{clean(provider)} {state}, {plural(frames, 'frame')}{told}", err=True)
+
+
+class LiveProgress(Progress):
+    """A table that changes in place and vanishes at the end."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._lanes: dict[str, tuple[str, int, str]] = {}
+        self._live = Live(
+            console=Console(stderr=True), transient=True, get_renderable=self._table, refresh_per_second=8
+        )
+
+    def opened(self, providers: Sequence[str]) -> None:
+        """Shows every lane as collecting."""
+        self._lanes = dict.fromkeys(providers, (_COLLECTING, 0, ""))
+
+    def changed(self, provider: str, state: str, frames: int, message: str) -> None:
+        """Shows the lane's new state."""
+        self._lanes[provider] = (state, frames, message)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Takes the table away."""
+        self._live.stop()
+
+    def _table(self) -> Table:
+        from rich.spinner import Spinner
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table.grid(padding=(0, 2))
+        if not self._lanes:
+            table.add_row(Spinner("dots"), Text("asking"))
+        for provider, (state, frames, message) in self._lanes.items():
+            mark = Spinner("dots") if state == _COLLECTING else Text(" ")
+            told = f"{state.lower()}{': ' + clean(message) if message else ''}"
+            table.add_row(mark, Text(clean(provider)), Text(plural(frames, "frame")), Text(told))
+        return table
+
+
+def progress(*, quiet: bool) -> Progress:
+    """What suits standard error: nothing where it is to be quiet, a live table on a terminal with rich, else lines."""
+    if quiet:
+        return Progress()
+    if sys.stderr.isatty():
+        try:
+            return LiveProgress()
+        except ImportError:
+            return PlainProgress()
+    return PlainProgress()

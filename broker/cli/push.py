@@ -1,0 +1,69 @@
+"""``context-broker push``: frames for one request, from a service that holds no session."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from broker.cli.frames_file import read_frames
+from broker.cli.options import SCALE, address_option, json_option
+from broker.cli.output import write_json, write_lines
+from broker.cli.text import clean, plural
+from broker.core.frames import Frame
+from broker.core.scores import UNIT, ScoreScale
+
+EPILOG = """\
+\b
+A line of FILE is one JSON object:
+  id, title, content            texts, required
+  score                         a number on the scale; left out only on an as_sent scale
+  kind                          snippet, symbol, fact, doc, memory, episode, graph
+  citation_label, uri           texts
+  provenance                    [{type, uri, range, digest, method, by}, …]
+  relations                     [{rel, target_uri, display_name}, …]
+  valid_from, valid_to, recorded_at   YYYY-MM-DDTHH:MM:SSZ
+  token_cost, content_digest    declared only if they are true
+
+\b
+--json: {"event": "pushed", "provider": …, "request_id": …, "frames": …}
+"""
+
+
+@click.command("push", epilog=EPILOG)
+@click.argument("provider")
+@click.argument("request_id")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
+@address_option
+@click.option("--scale", type=SCALE, default=None, help="Scale of the scores.  [default: unit:0:1:higher]")
+@json_option
+def command(
+    provider: str,
+    request_id: str,
+    file: Path,
+    address: str,
+    tls_ca: Path | None,
+    scale: ScoreScale | None,
+    as_json: bool,
+) -> None:
+    """Push the frames in FILE (- for standard input) as PROVIDER's for the request REQUEST_ID.
+
+    It may come before or after the query that names the request (query --request-id … --expect-push …). FILE is read
+    whole first: when one line is wrong, its number is told, nothing is sent and the exit code is 1.
+    """
+    frames = read_frames(file)
+    count = asyncio.run(_push(address, tls_ca, provider, request_id, frames, scale or UNIT))
+    if as_json:
+        write_json({"event": "pushed", "provider": provider, "request_id": request_id, "frames": count})
+    else:
+        write_lines([f"{plural(count, 'frame')} pushed as {clean(provider)} for request {clean(request_id)}"])
+
+
+async def _push(
+    address: str, tls_ca: Path | None, provider: str, request_id: str, frames: list[Frame], scale: ScoreScale
+) -> int:
+    from broker.client import ContextClient
+
+    async with ContextClient(address, tls_ca=tls_ca) as client:
+        return await client.push(provider, request_id, frames, scale=scale)

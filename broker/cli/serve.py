@@ -1,0 +1,70 @@
+"""``context-broker serve``: the daemon."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from broker.cli.errors import WrongConfiguration
+from broker.cli.options import json_option
+from broker.cli.output import write_json, write_lines
+from broker.cli.parent import exit_with_parent_option
+
+_EXTRA = "pip install 'context-broker[server]'"
+
+
+EPILOG = """\
+\b
+--json: one record when ready
+  {"event": "ready", "address": "127.0.0.1:7433"}
+"""
+
+
+@click.command("serve", epilog=EPILOG)
+@click.option("--listen", metavar="HOST:PORT", help="Address; port 0 takes a free one.  [default: 127.0.0.1:7433]")
+@click.option("--insecure", is_flag=True, default=None, help="Allow an address that is not loopback without TLS.")
+@click.option("--tls-cert", type=click.Path(path_type=Path), help="Certificate chain (PEM); goes with --tls-key.")
+@click.option("--tls-key", type=click.Path(path_type=Path), help="Private key (PEM).")
+@click.option("--config", "file", type=click.Path(path_type=Path), help="TOML file.  [env var: CONTEXT_BROKER_CONFIG]")
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="[default: info]")
+@json_option
+@exit_with_parent_option
+@click.pass_context
+def command(
+    context: click.Context,
+    listen: str | None,
+    insecure: bool | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    file: Path | None,
+    log_level: str | None,
+    as_json: bool,
+) -> None:
+    """Run the broker until SIGTERM or Ctrl-C, then finish what is open and exit 0.
+
+    Flags stand above the environment (CONTEXT_BROKER_SECTION__KEY), that above the TOML file, that above the defaults.
+    """
+    try:
+        from broker.config import load
+        from broker.rpc.server import run
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] in ("broker", "contextbroker"):
+            raise
+        message = f"the daemon needs {error.name}, which is not installed: {_EXTRA}"
+        raise WrongConfiguration(message, code="FAILED_PRECONDITION", reason="EXTRA_MISSING") from None
+    server = {"listen": listen, "insecure": insecure, "tls_cert": tls_cert, "tls_key": tls_key}
+    flags = {"server": _given(server), "log": _given({"level": log_level})}
+
+    def ready(address: str) -> None:
+        if as_json:
+            write_json({"event": "ready", "address": address})
+        else:
+            write_lines([f"context-broker is ready on {address}"])
+
+    context.exit(run(load(flags, file=file), on_ready=ready))
+
+
+def _given(values: Mapping[str, object]) -> dict[str, object]:
+    return {key: value for key, value in values.items() if value is not None}

@@ -1,0 +1,62 @@
+"""``context-broker strategies``: the ranking policies, and which of them compare raw scores."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from broker.cli.encode import strategy_record
+from broker.cli.options import address_option, json_option
+from broker.cli.output import Style, style_of, write_json, write_lines
+from broker.cli.text import clean
+
+if TYPE_CHECKING:
+    from broker.client import ListedStrategy
+
+EPILOG = """\
+\b
+--json: a record for each
+  name, description, compares_raw_scores, default, allowed,
+  parameters [{name, type, default, description}]
+"""
+
+
+@click.command("strategies", epilog=EPILOG)
+@address_option
+@json_option
+def command(address: str, tls_ca: Path | None, as_json: bool) -> None:
+    """List the broker's ranking policies with their parameters; those that compare raw scores are flagged."""
+    found = asyncio.run(_strategies(address, tls_ca))
+    if as_json:
+        for strategy in found:
+            write_json(strategy_record(strategy))
+    else:
+        write_lines(strategy_lines(found, style_of(sys.stdout)))
+
+
+def strategy_lines(found: list[ListedStrategy], style: Style) -> Iterator[str]:
+    """Every policy with what it compares, its flags and its parameters."""
+    for strategy in found:
+        marks = [style.paint("default", "green")] if strategy.default else []
+        marks += [] if strategy.allowed else [style.paint("forbidden by the operator", "red", bold=True)]
+        if strategy.compares_raw_scores:
+            marks.append(style.paint("!! COMPARES RAW SCORES of different providers !!", "red", bold=True))
+        yield f"{style.paint(clean(strategy.name), bold=True)}  {'  '.join(marks)}".rstrip()
+        yield from textwrap.wrap(clean(strategy.description), style.width, initial_indent="  ", subsequent_indent="  ")
+        for parameter in strategy.parameters:
+            default = f", default {clean(parameter.default)}" if parameter.default else ""
+            text = f"{clean(parameter.name)}: {clean(parameter.description)} ({clean(parameter.type)}{default})"
+            yield from textwrap.wrap(text, style.width, initial_indent="    ", subsequent_indent="      ")
+
+
+async def _strategies(address: str, tls_ca: Path | None) -> list[ListedStrategy]:
+    from broker.client import ContextClient
+
+    async with ContextClient(address, tls_ca=tls_ca) as client:
+        return list(await client.strategies())

@@ -1,0 +1,60 @@
+"""A value of the wrong form gets a plain error that shows the right one, and exit code 2."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import click
+import pytest
+
+from broker.cli.options import FLOOR, NAMED_FILE, NAMED_SCALE, REF, SCALE, WEIGHT, nearest
+from broker.core.frames import FrameRef
+from broker.core.request import Floor
+from broker.core.scores import Direction, ScoreScale
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "value"),
+    [
+        (FLOOR, "files:bm25=-2.5", Floor("files", "bm25", -2.5)),
+        (FLOOR, "a:b=1e3", Floor("a", "b", 1000.0)),
+        (WEIGHT, "files=0", ("files", 0.0)),
+        (REF, "files:src/a.py:L1=2", FrameRef("files", "src/a.py:L1=2")),
+        (SCALE, "unit:0:1", ScoreScale()),
+        (SCALE, "bm25:-inf:0:lower", ScoreScale("bm25", -math.inf, 0.0, Direction.LOWER_IS_BETTER)),
+        (SCALE, "list:as_sent", ScoreScale("list", direction=Direction.AS_SENT)),
+        (NAMED_SCALE, "memory=cosine:-1:1:higher", ("memory", ScoreScale("cosine", -1.0, 1.0))),
+        (NAMED_FILE, "memory=a=b.jsonl", ("memory", Path("a=b.jsonl"))),
+    ],
+)
+def test_right_forms(form, text, value):
+    assert form.convert(text, None, None) == value
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "says"),
+    [
+        (FLOOR, "files=0.5", "PROVIDER:SCALE=VALUE"),
+        (FLOOR, "files:bm25", "PROVIDER:SCALE=VALUE"),
+        (FLOOR, ":bm25=1", "missing around ':'"),
+        (FLOOR, "files:bm25=much", "'much' is no number"),
+        (WEIGHT, "files", "files=2"),
+        (REF, "files", "PROVIDER:FRAME_ID"),
+        (SCALE, "unit", "two ends"),
+        (SCALE, "unit:1:0", "must be below"),
+        (SCALE, "unit:0:1:better", "'higher' or 'lower'"),
+        (NAMED_SCALE, "unit:0:1", "missing around '='"),
+        (NAMED_FILE, "notes.jsonl", "NAME=FILE"),
+    ],
+)
+def test_wrong_forms_are_told_the_right_one(form, text, says):
+    with pytest.raises(click.BadParameter, match="expected") as caught:
+        form.convert(text, None, None)
+    assert says in caught.value.message
+    assert caught.value.exit_code == 2
+
+
+def test_the_nearest_word_is_offered():
+    assert nearest("titel", ["id", "title"]) == "; did you mean 'title'?"
+    assert nearest("xyz", ["id", "title"]) == ""

@@ -1,0 +1,239 @@
+"""A question on the command line gives the whole composition, in pictures, in records or as the bare prompt."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+
+import pytest
+
+from broker.cli.text import width
+from broker.client import BlockingContextClient, Floor, Placement, ScoreDescending
+
+GOAL = "how does the fold place the best frames?"
+NOTES = [
+    {"id": "n1", "title": "One", "content": "The fold puts the best first.", "score": 0.9},
+    {"id": "n2", "title": "Two", "content": "Zwei — ä 漢字 \u202e turned", "score": 0.4},
+    {"id": "n3", "title": "Three", "content": "x" * 4000, "score": 0.2},
+]
+
+
+@pytest.fixture
+def notes(tmp_path):
+    path = tmp_path / "notes.jsonl"
+    path.write_text("".join(json.dumps(note) + "\n" for note in NOTES))
+    return path
+
+
+def _records(done):
+    assert done.returncode == 0, done.stderr.decode()
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_the_page_shows_lanes_ranking_prompt_and_exclusions(run_command, served_address):
+    done = run_command("query", GOAL, "--address", served_address)
+    text = done.stdout.decode()
+    assert done.returncode == 0, done.stderr.decode()
+    titles = re.findall(r"^[A-Z]{4,}(?: [A-Z]+)?", text, re.MULTILINE)
+    assert titles == [
+        "LANES",
+        "RANKING",
+        "PROMPT",
+        "LEFT OUT",
+    ]
+    assert re.search(r"files +bm25: .*lower is better +COMPLETE", text)
+    assert re.search(r"1  \w+ +#1  round 1", text)
+    assert all(width(line) <= 100 for line in text.splitlines())
+    assert "\x1b" not in text
+
+
+def test_progress_goes_to_standard_error_unless_quiet(run_command, served_address):
+    loud = run_command("query", GOAL, "--address", served_address)
+    assert {line.split()[0] for line in loud.stderr.decode().splitlines()} == {"files", "symbols", "history"}
+    assert run_command("query", GOAL, "--address", served_address, "--quiet").stderr == b""
+
+
+def test_records_come_in_order_and_hold_no_score(run_command, served_address):
+    records = _records(run_command("query", GOAL, "--address", served_address, "--json"))
+    events = [record["event"] for record in records]
+    assert list(dict.fromkeys(events)) == ["accepted", "lane", "placed", "audit", "completed"]
+    assert events[0] == "accepted"
+    assert events.count("completed") == 1
+    assert not any("score" in record for record in records if record["event"] == "audit")
+    assert {record["provider"] for record in records if record["event"] == "lane"} == {"files", "symbols", "history"}
+    assert records[-1]["rows"] == events.count("audit")
+
+
+def test_scores_stand_in_audit_records_when_they_are_asked_for(run_command, served_address):
+    records = _records(run_command("query", GOAL, "--address", served_address, "--json", "--scores"))
+    rows = [record for record in records if record["event"] == "audit"]
+    assert rows
+    assert all({"provider", "scale", "value", "floor"} == set(row["score"]) for row in rows)
+    assert not any('"score"' in json.dumps(record) for record in records if record["event"] != "audit")
+
+
+def test_the_prompt_is_the_clients_prompt_byte_for_byte(run_command, served_address, notes):
+    arguments = ["--max-tokens", "900", "--placement", "reverse_rank", "--restate-question"]
+    done = run_command("query", GOAL, "--address", served_address, "--prompt", *arguments)
+    with BlockingContextClient(served_address) as client:
+        composition = client.compose(GOAL, max_tokens=900, placement=Placement.REVERSE_RANK, restate_question=True)
+    assert composition.placed
+    assert done.stdout == composition.prompt.encode()
+
+
+def test_the_prompt_keeps_its_bytes_where_the_terminal_knows_only_ascii(run_command, broker_address, notes):
+    arguments = ["query", GOAL, "--address", broker_address, "--inline", f"notes={notes}", "--prompt"]
+    plain = run_command(*arguments)
+    ascii_only = run_command(*arguments, env={"PYTHONIOENCODING": "ascii"})
+    assert plain.stdout == ascii_only.stdout
+    assert "漢字".encode() in plain.stdout
+
+
+def test_a_page_in_ascii_holds_the_same_lines(run_command, broker_address, notes):
+    arguments = ["query", GOAL, "--address", broker_address, "--inline", f"notes={notes}", "-q"]
+    drawn = run_command(*arguments).stdout.decode()
+    plain = run_command(*arguments, env={"PYTHONIOENCODING": "ascii"}).stdout
+    assert plain.isascii()
+    assert len(plain.decode().splitlines()) == len(drawn.splitlines())
+
+
+def test_options_reach_the_broker(run_command, served_address):
+    done = run_command(
+        *("query", GOAL, "--address", served_address, "--json", "--strategy", "score_descending", "--scores"),
+        *(
+            "--placement",
+            "rank_order",
+            "--floor",
+            "symbols:name-match=0.2",
+            "--max-frames",
+            "3",
+            "--max-tokens",
+            "2000",
+        ),
+        *("--provider", "symbols", "--provider", "files", "--fence", "plain", "--duplicates", "same_bytes_or_source"),
+    )
+    completed = _records(done)[-1]
+    with BlockingContextClient(served_address) as client:
+        same = client.compose(
+            GOAL,
+            max_tokens=2000,
+            strategy=ScoreDescending(),
+            placement=Placement.RANK_ORDER,
+            floors=[Floor("symbols", "name-match", 0.2)],
+            max_frames=3,
+            providers=["symbols", "files"],
+        )
+    assert completed["strategy"]["name"] == "score_descending"
+    assert completed["strategy"]["compares_raw_scores"] is True
+    assert (completed["placement"], completed["duplicates"]) == ("RANK_ORDER", "SAME_BYTES_OR_SOURCE")
+    assert completed["floors"] == [
+        {
+            "provider": "symbols",
+            "scale": "name-match",
+            "value": 0.2,
+            "used": True,
+            "dropped": same.summary.floors[0].dropped,
+        }
+    ]
+    assert {lane["provider"] for lane in completed["lanes"]} == {"symbols", "files"}
+    assert sum(lane["placed"] for lane in completed["lanes"]) == len(same.placed) == 3
+
+
+def test_inline_frames_are_a_lane_and_their_slips_stay_in_the_audit(run_command, broker_address, tmp_path):
+    path = tmp_path / "memory.jsonl"
+    path.write_text("".join(json.dumps({**note, "score": -3 * note["score"]}) + "\n" for note in NOTES))
+    arguments = ["query", GOAL, "--address", broker_address, "--inline", f"memory={path}", "--json"]
+    records = _records(run_command(*arguments))
+    assert {r["reason"] for r in records if r["event"] == "audit"} == {"INVALID"}
+    scaled = _records(run_command(*arguments, "--inline-scale", "memory=distance:-inf:0:lower"))
+    assert [r["frame_id"] for r in scaled if r["event"] == "audit" and r["rank"] == 1] == ["n1"]
+    assert scaled[-1]["lanes"][0]["scale"] == {
+        "id": "distance",
+        "min": "-Infinity",
+        "max": 0.0,
+        "direction": "lower_is_better",
+    }
+
+
+def test_a_precomputed_order_may_be_an_audit_turned_round(run_command, broker_address, notes, tmp_path):
+    arguments = ["query", GOAL, "--address", broker_address, "--inline", f"notes={notes}", "--json"]
+    rows = [record for record in _records(run_command(*arguments)) if record["event"] == "audit"]
+    order = tmp_path / "order.jsonl"
+    order.write_text("".join(json.dumps(row) + "\n" for row in reversed(rows)))
+    again = _records(run_command(*arguments, "--strategy", "precomputed", "--order", str(order)))
+    ranked = sorted((r for r in again if r["event"] == "audit"), key=lambda row: row["rank"])
+    assert [row["frame_id"] for row in ranked] == [row["frame_id"] for row in reversed(rows)]
+
+
+def test_a_bad_line_of_inline_frames_exits_1_with_its_number(run_command, broker_address, notes):
+    notes.write_text(notes.read_text() + '{"id": "n4"}\n')
+    done = run_command("query", GOAL, "--address", broker_address, "--inline", f"notes={notes}")
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert f"{notes}, line 4: 'title' is missing or empty" in done.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["--provider", "nobody"], 2, "PROVIDER_UNKNOWN"),
+        (["--floor", "files:unit=0.5"], 2, "FLOOR_SCALE"),
+        (["--floor", "fils:bm25=-1"], 2, "FLOOR_UNKNOWN_PROVIDER"),
+        (["--max-tokens", "5"], 2, "BUDGET_TOO_SMALL"),
+        (["--strategy", "trust_weighted", "--weight", "files=nan"], 2, "WEIGHT"),
+        (["--as-of", "yesterday"], 2, "as_of"),
+        (["--no-providers"], 1, "NO_PROVIDERS"),
+    ],
+)
+def test_what_the_broker_refuses_is_told_with_its_reason(run_command, served_address, arguments, code, says):
+    done = run_command("query", GOAL, "--address", served_address, *arguments)
+    assert (done.returncode, done.stdout) == (code, b"")
+    assert says in done.stderr.decode()
+    assert "Traceback" not in done.stderr.decode()
+
+
+def test_an_empty_goal_is_wrong_usage(run_command, served_address):
+    done = run_command("query", "", "--address", served_address)
+    assert done.returncode == 2
+    assert "goal" in done.stderr.decode()
+
+
+@pytest.mark.parametrize("command", [["query", GOAL], ["providers"], ["strategies"]])
+def test_no_broker_exits_1_with_the_address_and_what_to_do(run_command, command):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+        done = run_command(*command, env={"CONTEXT_BROKER_ADDRESS": address})
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert address in done.stderr.decode()
+    assert "context-broker serve" in done.stderr.decode()
+    assert "Traceback" not in done.stderr.decode()
+
+
+def test_ctrl_c_while_collecting_exits_130_without_a_traceback(command_line, plain_environment, broker_address):
+    arguments = ["--request-id", "never", "--expect-push", "nobody", "--timeout", "60", "--json"]
+    process = subprocess.Popen(
+        command_line("query", GOAL, "--address", broker_address, *arguments),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=plain_environment,
+    )
+    assert json.loads(process.stdout.readline())["event"] == "accepted"
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert b"Traceback" not in err
+
+
+@pytest.mark.parametrize("output", [["--json"], ["--prompt"], []])
+def test_a_closed_pipe_ends_it_quietly(command_line, plain_environment, broker_address, notes, output):
+    read, write = os.pipe()
+    os.close(read)
+    arguments = ["query", GOAL, "--address", broker_address, "--inline", f"notes={notes}", "--quiet", *output]
+    process = subprocess.Popen(command_line(*arguments), stdout=write, stderr=subprocess.PIPE, env=plain_environment)
+    os.close(write)
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (1, b"")
