@@ -4,14 +4,15 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint deploy/constraints.txt
 
-DIR ?= .
-ASK ?=
+# Read by the demo's recipe from its environment, so that no character of them means anything to a shell.
+export DIR ?= .
+export ASK ?=
 
 .PHONY: demo test check protos constraints clean
 
 ## Starts the daemon and three providers, asks a question about a folder: make demo DIR=… ASK="…"
 demo: .venv/.server
-	@$(BIN)/context-broker demo $(DIR) $(if $(ASK),--ask "$(ASK)")
+	@$(BIN)/context-broker demo "$$DIR" --ask "$$ASK"
 
 ## Runs the tests.
 test: .venv/.dev tests/foreign/node_modules/.stamp

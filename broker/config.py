@@ -20,12 +20,15 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsError
 
 from broker.errors import ConfigError
-from broker.settings import PREFIX, Config, KnownProvider
+from broker.settings import PREFIX, Config, ConfiguredReranker, KnownProvider
 
 __all__ = ["CONFIG_VARIABLE", "Config", "load"]
 
 _TABLE = re.compile(r"\s*\[([^\[\]]+)\]")
 _KEY = re.compile(r"\s*([A-Za-z0-9_.-]+)\s*=")
+
+_BY_NAME: Mapping[str, type[BaseModel]] = {"providers": KnownProvider, "rerankers": ConfiguredReranker}
+"""Sections whose keys are names of the operator's choice, each of which holds a section."""
 
 CONFIG_VARIABLE = f"{PREFIX}CONFIG"
 """The environment variable that names the file."""
@@ -78,6 +81,8 @@ def _document(path: Path) -> dict[str, Any]:
         raise ConfigError(f"configuration file {path}: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"configuration file {path} is not UTF-8: {error.reason} at byte {error.start}") from None
+    except RecursionError:
+        raise ConfigError(f"configuration file {path} is not a configuration: nested too deeply") from None
     except tomllib.TOMLDecodeError as error:
         twice = _repeated(text)
         why = f"{error}" if twice is None else f"{error}; the key {twice!r} stands there twice"
@@ -99,14 +104,33 @@ def _repeated(text: str) -> str | None:
 
 
 def _check_environment(environ: Iterable[str]) -> None:
-    """Refuses variables of sections that do not exist; within a section the settings refuse them."""
+    """Refuses variables of sections that do not exist, and misspelt ones; within a section the settings refuse them.
+
+    Others pass: the command line has some of its own, and Kubernetes makes some for a service of this name.
+    """
     for variable in environ:
-        section, nested, _ = variable.upper().removeprefix(PREFIX).partition("__")
-        if variable.upper().startswith(PREFIX) and nested and section.lower() not in Config.model_fields:
+        if not variable.upper().startswith(PREFIX):
+            continue
+        name = variable.upper().removeprefix(PREFIX).lower()
+        section, nested, _ = name.partition("__")
+        if nested and section not in Config.model_fields:
             raise ConfigError(
-                f"environment variable {variable}: there is no section {section.lower()!r}"
-                + _nearest(section.lower(), Config.model_fields)
+                f"environment variable {variable}: there is no section {section!r}"
+                + _nearest(section, Config.model_fields)
             )
+        meant = None if nested else _meant(name)
+        if meant is not None:
+            raise ConfigError(f"environment variable {variable} would set nothing; did you mean {PREFIX}{meant}?")
+
+
+def _meant(name: str) -> str | None:
+    """A variable's right spelling, where its name is a key without its section or has one underscore before it."""
+    for section, field in Config.model_fields.items():
+        if name.startswith(f"{section}_"):
+            return f"{section}__{name.removeprefix(f'{section}_')}".upper()
+        if name in getattr(field.annotation, "model_fields", ()):
+            return f"{section}__{name}".upper()
+    return None
 
 
 class _Sources:
@@ -152,9 +176,11 @@ def _siblings(key: tuple[str, ...]) -> Iterable[str]:
     parts = list(key[:-1])
     while parts:
         part = parts.pop(0)
-        if part == "providers" and model is Config and parts:
+        if part.isdigit():  # A place in a list of tables; the list's own part has led to the table already.
+            continue
+        if part in _BY_NAME and model is Config and parts:
             parts.pop(0)
-            model = KnownProvider
+            model = _BY_NAME[part]
             continue
         annotation = model.model_fields[part].annotation
         found = [a for a in (annotation, *getattr(annotation, "__args__", ())) if isinstance(a, type)]

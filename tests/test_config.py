@@ -11,6 +11,15 @@ import pytest
 
 from broker.config import CONFIG_VARIABLE, Config, load
 from broker.core.scores import Direction, ScoreScale
+from broker.core.strategies import (
+    PerProviderQuota,
+    PluginStrategy,
+    ReciprocalRankFusion,
+    RoundRobin,
+    ScoreDescending,
+    Strategy,
+    TrustWeighted,
+)
 from broker.errors import ConfigError
 from broker.settings import PREFIX, Limits, Server
 
@@ -92,8 +101,15 @@ def test_a_known_provider_has_a_scale(file: File) -> None:
     assert config.providers["bare"].scale is None
 
 
-def test_variables_that_are_not_of_the_configuration_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CONTEXT_BROKER_ADDRESS", "127.0.0.1:1")
+@pytest.mark.parametrize(
+    "variable",
+    # The command line's own, and those that Kubernetes makes for a service called context-broker.
+    ["ADDRESS", "TLS_CA", "SERVICE_HOST", "SERVICE_PORT", "PORT", "PORT_7433_TCP_ADDR", "SERVICE_PORT_GRPC"],
+)
+def test_variables_that_are_not_of_the_configuration_are_left_alone(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"CONTEXT_BROKER_{variable}", "127.0.0.1:1")
     assert load().model_dump() == Config().model_dump()
 
 
@@ -113,6 +129,7 @@ def test_a_configuration_cannot_be_changed() -> None:
         ("[limits]\nmax_token = 5\n", "limits.max_token", "limits.max_tokens"),
         ("[providers.a]\nscal = 5\n", "providers.a.scal", "providers.a.scale"),
         ("[providers.a.scale]\nidd = 'x'\n", "providers.a.scale.idd", "providers.a.scale.id"),
+        ("[rerankers.a]\nkind = 'remote'\nadress = 'h:1'\n", "rerankers.a.adress", "rerankers.a.address"),
         ("listen = 'x'\n", "listen", ""),
     ],
 )
@@ -145,6 +162,21 @@ def test_an_unknown_variable_names_the_nearest_right_key(
     assert f"the nearest is '{nearest}'" in message
 
 
+@pytest.mark.parametrize(
+    ("variable", "meant"),
+    [
+        ("CONTEXT_BROKER_LIMITS_MAX_TOKENS", "CONTEXT_BROKER_LIMITS__MAX_TOKENS"),
+        ("CONTEXT_BROKER_LISTEN", "CONTEXT_BROKER_SERVER__LISTEN"),
+        ("context_broker_limits_max_token", "CONTEXT_BROKER_LIMITS__MAX_TOKEN"),
+    ],
+)
+def test_a_misspelt_variable_is_not_passed_over(variable: str, meant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, "5")
+    message = wrong()
+    assert variable in message
+    assert f"did you mean {meant}?" in message
+
+
 WRONG = [
     ("limits", "max_tokens", "'many'", "valid integer"),
     ("limits", "max_tokens", "1.5", "valid integer"),
@@ -167,7 +199,7 @@ WRONG = [
     ("server", "listen", "'::1:7433'", "host:port"),
     ("server", "insecure", "'maybe'", "boolean"),
     ("log", "level", "'loud'", "'debug', 'info'"),
-    ("ranking", "lane_order", "['a', 'B']", "'B' is no provider name"),
+    ("ranking", "lane_order", "['a', 'B']", "'B' is not a provider name"),
     ("ranking", "lane_order", "['a', 'a']", "twice"),
     ("ranking", "forbidden_strategies", "['score']", "no strategy is called 'score'"),
     ("ranking", "forbidden_strategies", "['round_robin']", "cannot be forbidden"),
@@ -213,6 +245,7 @@ def test_a_file_that_cannot_be_read_is_named(file: File, tmp_path: Path) -> None
     assert str(missing) in wrong(file=missing)
     assert str(tmp_path) in wrong(file=tmp_path)
     assert "not TOML" in wrong(file=file("[limits\n"))
+    assert "nested too deeply" in wrong(file=file("a = " + "[" * 5000 + "]" * 5000))
     file("").write_bytes(b"\xff\xfe")
     assert "not UTF-8" in wrong(file=tmp_path / "broker.toml")
 
@@ -268,3 +301,102 @@ def test_a_scale_that_is_none_is_refused(file: File, scale: str) -> None:
 
 def test_every_limit_has_a_default_within_its_own_bounds() -> None:
     assert Limits(**Limits().model_dump()) == Limits()
+
+
+# --- ranking
+
+
+def ranking(file: File, text: str) -> str:
+    return wrong(file=file(f"[ranking]\n{text}\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "strategy"),
+    [
+        ("", RoundRobin()),
+        ("default_strategy = 'per_provider_quota'", PerProviderQuota(3)),
+        ("default_strategy = { name = 'reciprocal_rank_fusion', k = 20 }", ReciprocalRankFusion(20)),
+        ("default_strategy = { name = 'trust_weighted', default_weight = 2 }", TrustWeighted({}, 2)),
+        ("default_strategy = 'score_descending'", ScoreDescending()),
+        ("plugins = ['mine']\ndefault_strategy = { name = 'mine', depth = 3 }", PluginStrategy("mine", {"depth": 3})),
+    ],
+)
+def test_the_default_strategy_is_a_name_or_a_table(file: File, text: str, strategy: Strategy) -> None:
+    assert load(file=file(f"[ranking]\n{text}\n")).ranking.strategy == strategy
+
+
+@pytest.mark.parametrize("value", ["reciprocal_rank_fusion", '{"name": "reciprocal_rank_fusion", "k": 60}'])
+def test_the_environment_may_name_the_default_strategy(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONTEXT_BROKER_RANKING__DEFAULT_STRATEGY", value)
+    assert load().ranking.strategy == ReciprocalRankFusion(60)
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "says"),
+    [
+        ("default_strategy = 'rrf'", "default_strategy", "no strategy is called 'rrf'; there are per_provider_quota"),
+        ("default_strategy = 'mine'", "default_strategy", "a plugin must stand in ranking.plugins"),
+        ("default_strategy = 5", "default_strategy", "expected a name, or a table"),
+        ("default_strategy = { k = 5 }", "default_strategy", "no strategy is called None"),
+        ("default_strategy = 'precomputed'", "default_strategy", "cannot be the default"),
+        ("default_strategy = { name = 'round_robin', k = 5 }", "default_strategy", "takes no 'k'; it takes nothing"),
+        ("default_strategy = { name = 'per_provider_quota', k = 0 }", "default_strategy", "integer from 1 to 10,000"),
+        ("default_strategy = { name = 'per_provider_quota', k = '3' }", "default_strategy", "expected integer"),
+        ("default_strategy = { name = 'per_provider_quota', k = true }", "default_strategy", "expected integer"),
+        ("default_strategy = { name = 'trust_weighted', min_score = 0.5 }", "default_strategy", "takes no 'min_score'"),
+        ("default_strategy = { name = 'trust_weighted', weights = { a = nan } }", "default_strategy", "finite"),
+        ("default_strategy = { name = 'trust_weighted', weights = [1] }", "default_strategy", "expected provider"),
+        ("default_strategy = 'per_provider_quota'\nforbidden_strategies = ['per_provider_quota']",
+         "forbidden_strategies", "cannot be forbidden"),
+        ("plugins = ['mine']\nforbidden_strategies = ['mine']", "forbidden_strategies", "leave it out of plugins"),
+        ("plugins = ['mine', 'mine']", "plugins", "twice"),
+        ("rerankers = ['x', 'x']", "rerankers", "twice"),
+        ("shared_scales = [{ id = 'x', providers = ['a'] }]", "shared_scales.0.providers", "two or more"),
+        ("shared_scales = [{ id = 'x', providers = ['a', 'a'] }]", "shared_scales.0.providers", "each once"),
+        ("shared_scales = [{ id = 'x', providers = ['a', '*'] }]", "shared_scales.0.providers", "not a provider name"),
+        ("shared_scales = [{ id = '', providers = ['a', 'b'] }]", "shared_scales.0.id", "pattern"),
+        ("shared_scales = [{ id = 'x', providers = ['a', 'b'] }, { id = 'y', providers = ['b', 'c'] }]",
+         "shared_scales", "b: a provider has one scale"),
+    ],
+)  # fmt: skip
+def test_a_wrong_word_about_ranking_names_its_key(file: File, text: str, key: str, says: str) -> None:
+    message = ranking(file, text)
+    assert f"ranking.{key}: " in message
+    assert says in message
+
+
+def test_a_wrong_key_of_a_shared_scale_names_the_nearest(file: File) -> None:
+    message = ranking(file, "shared_scales = [{ idd = 'x', providers = ['a', 'b'] }]")
+    assert "ranking.shared_scales.0.idd" in message
+    assert "the nearest is 'ranking.shared_scales.0.id'" in message
+
+
+def test_round_robin_may_be_forbidden_where_it_is_not_the_default(file: File) -> None:
+    text = "default_strategy = 'per_provider_quota'\nforbidden_strategies = ['round_robin', 'score_descending']"
+    assert load(file=file(f"[ranking]\n{text}\n")).ranking.forbidden_strategies == ("round_robin", "score_descending")
+
+
+WEIGHED = "default_strategy = { name = 'trust_weighted', weights = { files = 2.0 } }"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "[providers.files]",
+        "lane_order = ['files']",
+        "shared_scales = [{ id = 'x', providers = ['files', 'b'] }]",
+    ],
+)
+def test_the_default_weighs_providers_that_are_configured(file: File, more: str) -> None:
+    assert "weighs files, which is not configured; add [providers.files]" in ranking(file, WEIGHED)
+    assert load(file=file(f"[ranking]\n{WEIGHED}\n{more}\n")).ranking.strategy == TrustWeighted({"files": 2.0})
+
+
+@pytest.mark.parametrize(
+    "providers",
+    ["[providers.a.scale]\nid = 'other'", "[providers.a.scale]\nid = 'x'\n[providers.b.scale]\nid = 'x'\nmax = 2.0"],
+)
+def test_what_is_shared_is_configured_alike(file: File, providers: str) -> None:
+    shared = "[ranking]\nshared_scales = [{ id = 'x', providers = ['a', 'b'] }]\n"
+    assert "shares with others by ranking.shared_scales ('x')" in wrong(file=file(f"{shared}{providers}\n"))
+    assert load(file=file(f"{shared}[providers.a.scale]\nid = 'x'\n[providers.b]\n")).ranking.shared_scales

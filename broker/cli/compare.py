@@ -9,7 +9,7 @@ from typing import Any
 from broker.cli.output import Style
 from broker.cli.text import clip, listed, plural
 from broker.cli.tints import tints
-from broker.cli.why import shown_score
+from broker.cli.why import negated, shown_score
 from broker.core.composition import Composition
 
 _NAMES = 20
@@ -125,11 +125,13 @@ def verdict_lines(first: Composition, second: Composition) -> Iterator[str]:
 def _why_starved(first: Composition, starved: list[Share], winners: list[Share]) -> Iterator[str]:
     """Each starved provider's best score beside that of a winner, where the audit was asked for scores."""
     best = {row.provider: shown_score(row) for row in first.audit if row.lane_place == 1}
+    turned = negated(first)
+    told = {name: f"{score}{' (lower is better, so it is negated)' * (name in turned)}" for name, score in best.items()}
     winner = next((share.provider for share in winners if best.get(share.provider)), "")
     for share in starved:
         if winner and best.get(share.provider):
             yield (
-                f"The best of {share.provider} has {best[share.provider]}, the best of {winner} {best[winner]}: two "
+                f"The best of {share.provider} has {told[share.provider]}, the best of {winner} {told[winner]}: two "
                 "scales, and which number is larger says nothing of which frame is better."
             )
 

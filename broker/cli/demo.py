@@ -127,6 +127,13 @@ async def _demo(plan: Plan, view: View) -> None:
                 reason="NO_PROVIDERS",
             )
         first, second = [await _ask(address, plan, strategy) for strategy in POLICIES]
+        if not first.audit and not second.audit:
+            raise Failure(
+                f"no provider offered a frame for this question from {plan.directory}, so there is nothing to compare; "
+                "--ask in words that its files use, or name another folder",
+                code="FAILED_PRECONDITION",
+                reason="NOTHING_OFFERED",
+            )
         view.compare(plan, first, second)
     finally:
         codes = await children.stop()

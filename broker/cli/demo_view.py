@@ -13,7 +13,7 @@ from broker.cli.encode import composition_records
 from broker.cli.left_out import left_out_lines
 from broker.cli.output import Style, write_json, write_lines
 from broker.cli.prompt_picture import prompt_lines
-from broker.cli.show import heading, offer_lines, policy_lines, ranking_lines
+from broker.cli.show import heading, legend, offer_lines, policy_lines, ranking_lines
 from broker.cli.text import clean
 from broker.core.composition import Composition
 
@@ -139,7 +139,7 @@ class TextView:
     def _page(self, first: Composition, second: Composition) -> Iterator[str]:
         style = self._style
         yield ""
-        yield heading("WHAT EACH PROVIDER OFFERED", "each on a scale of its own", style)
+        yield heading("WHAT EACH PROVIDER OFFERED", f"each on its own scale; {legend(style)}", style)
         yield from offer_lines(first, style, second)
         for composition in (first, second):
             yield from self._composition(composition)

@@ -12,7 +12,15 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from broker.core.composition import AuditRow, AuditSummary, Composition, LaneSummary, Placed, UsageFigures
+from broker.core.composition import (
+    AuditRow,
+    AuditSummary,
+    Composition,
+    LaneSummary,
+    Placed,
+    RerankRecord,
+    UsageFigures,
+)
 from broker.core.frames import Frame, FrameRef
 from broker.core.scores import ScoreScale
 
@@ -86,6 +94,7 @@ def strategy_record(strategy: ListedStrategy) -> Record:
     """One policy of a list."""
     return {
         "name": strategy.name,
+        "version": strategy.version,
         "description": strategy.description,
         "compares_raw_scores": strategy.compares_raw_scores,
         "default": strategy.default,
@@ -117,7 +126,11 @@ def placed_record(placed: Placed) -> Record:
 
 
 def audit_record(row: AuditRow) -> Record:
-    """One offered frame: ``event: audit``; ``score`` only where the request asked for scores."""
+    """One offered frame: ``event: audit``.
+
+    ``score`` only where the request asked for scores; ``prior_rank`` and ``rerank_score`` only where a reranker was
+    applied.
+    """
     record: Record = {
         "event": "audit",
         "provider": row.provider,
@@ -144,6 +157,8 @@ def audit_record(row: AuditRow) -> Record:
             "value": row.score.value,
             "floor": row.score.floor,
         }
+    if row.prior_rank or row.rerank_score:
+        record |= {"prior_rank": row.prior_rank, "rerank_score": row.rerank_score}
     return record
 
 
@@ -207,7 +222,13 @@ def summary_record(summary: AuditSummary) -> Record:
         ],
         "rows": summary.rows,
         "reasons": dict(summary.reasons),
+        "rerank": None if summary.rerank is None else rerank_record(summary.rerank),
     }
+
+
+def rerank_record(rerank: RerankRecord) -> Record:
+    """A second ranking as it ran."""
+    return {**asdict(rerank), "outcome": rerank.outcome.value}
 
 
 def lane_record(lane: LaneSummary) -> Record:

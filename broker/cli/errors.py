@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import errno
 import signal
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NoReturn
 
 import click
 
 from broker.cli.output import write_json
+from broker.cli.text import clean
+from broker.cli.typed import Words, in_commands, typed
 from broker.errors import BrokerError, ConfigError, InvalidArgument
 
 FAILED = 1
@@ -25,6 +29,7 @@ INTERRUPTED = 128 + signal.SIGINT
 """Ctrl-C."""
 
 _JSON = "broker.cli.json"
+_NAMES = "broker.cli.names"
 
 
 class Failure(click.ClickException):
@@ -43,6 +48,10 @@ class Failure(click.ClickException):
         self.code = code
         self.reason = reason
 
+    def format_message(self) -> str:
+        """The message, safe for a terminal: it may quote what another party sent."""
+        return "\n".join(map(clean, self.message.split("\n")))
+
     def record(self) -> dict[str, Any]:
         """The failure as a JSON record."""
         return {"event": "error", "code": self.code, "reason": self.reason, "message": self.message, "violations": []}
@@ -55,28 +64,40 @@ class WrongConfiguration(Failure):
 
 
 class BrokerFailure(Failure):
-    """An error of the broker's own, which keeps its fields."""
+    """An error of the broker's own, which keeps its fields.
 
-    def __init__(self, error: BrokerError) -> None:
+    Args:
+        error: The error.
+        name: What the person who reads it calls a field, by the field's path.
+    """
+
+    def __init__(self, error: BrokerError, name: Callable[[str], str] = str) -> None:
         super().__init__(error.message, code=error.code, reason=error.reason)
         self.error = error
+        self._name = name
 
     def format_message(self) -> str:
         """The message, a line for each field where there are several, and when to try again."""
         error = self.error
-        lines = [f"{error.message} [{error.code} {error.reason}]"]
-        if len(error.violations) > 1:
-            lines = [f"{len(error.violations)} fields are wrong [{error.code} {error.reason}]"]
-            lines += [f"  {violation.field}: {violation.message}" for violation in error.violations]
+        # Providers have a say in it: a lane that failed tells why in words of their own.
+        fields = [
+            f"{self._name(each.field)}: {each.message}" if each.field else each.message for each in error.violations
+        ]
+        if len(fields) > 1:
+            lines = [f"{len(fields)} fields are wrong [{error.code} {error.reason}]", *(f"  {each}" for each in fields)]
+        else:
+            alone = bool(fields) and error.message == InvalidArgument.of(error.violations).message
+            lines = [f"{fields[0] if alone else error.message} [{error.code} {error.reason}]"]
+        lines = [clean(in_commands(line)) for line in lines]
         if error.retry_after:
             lines.append(f"  trying again after {error.retry_after:g} s may help")
         return "\n".join(lines)
 
     def record(self) -> dict[str, Any]:
-        """The error with its fields, and the seconds after which to try again."""
+        """The error with its fields, each also as it was typed, and the seconds after which to try again."""
         violations = [
-            {"field": violation.field, "reason": violation.reason, "message": violation.message}
-            for violation in self.error.violations
+            {"field": each.field, "option": self._name(each.field), "reason": each.reason, "message": each.message}
+            for each in self.error.violations
         ]
         return {**super().record(), "violations": violations, "retry_after": self.error.retry_after}
 
@@ -92,6 +113,11 @@ def remember_json(context: click.Context) -> None:
     context.find_root().meta[_JSON] = True
 
 
+def name_fields(context: click.Context, words: Words) -> None:
+    """Notes what this command calls the fields of its request, so that errors speak of what was typed."""
+    context.find_root().meta[_NAMES] = partial(typed, words=words, values=context.params)
+
+
 def end(context: click.Context, error: BaseException) -> NoReturn:
     """Turns what a command raised into what click ends with.
 
@@ -102,9 +128,9 @@ def end(context: click.Context, error: BaseException) -> NoReturn:
     if isinstance(error, KeyboardInterrupt | click.Abort):
         raise click.exceptions.Exit(INTERRUPTED) from None
     if isinstance(error, InvalidArgument):
-        failure: click.ClickException = WrongRequest(error)
+        failure: click.ClickException = WrongRequest(error, context.find_root().meta.get(_NAMES, str))
     elif isinstance(error, BrokerError):
-        failure = BrokerFailure(error)
+        failure = BrokerFailure(error, context.find_root().meta.get(_NAMES, str))
     elif isinstance(error, click.ClickException):
         failure = error
     elif isinstance(error, ConfigError):

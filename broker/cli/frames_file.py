@@ -1,12 +1,13 @@
 """Files of frames: JSON lines, one frame each, with the field names of :class:`~broker.core.frames.Frame`.
 
-A file is read whole before anything is sent, so that one bad line sends nothing. Values that only the broker may judge
-(the range of a score, a digest's truth) pass as they are.
+A file is read whole before anything is sent, so that one bad line sends nothing. :func:`read_frames` lets pass what the
+broker judges (the range of a score, a digest's truth), and :func:`read_checked_frames` judges it beforehand.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
@@ -15,7 +16,16 @@ from typing import Any
 
 from broker.cli.errors import Failure
 from broker.cli.options import nearest
-from broker.core.frames import Frame, FrameRef, Provenance, Relation
+from broker.core.frames import KINDS, Frame, FrameRef, Provenance, Relation
+from broker.core.intake import LaneIntake
+from broker.core.lanes import Grant, LaneEnd
+from broker.core.scores import ScoreScale
+
+_ANY = Grant(2**31, 2**62)
+"""Room for every frame of a file: how many a lane may hold, only the broker knows."""
+
+_NUMBERED_KIND = re.compile(r"kind-(0|-?[1-9][0-9]{0,9})")
+"""How a kind is written that has no name here yet."""
 
 _REQUIRED = ("id", "title", "content")
 _PARTS: Mapping[str, type[Provenance | Relation]] = {"provenance": Provenance, "relations": Relation}
@@ -33,7 +43,34 @@ def read_frames(path: Path) -> list[Frame]:
         Failure: A line is wrong; the message names the file, the line and what is wrong with it.
         OSError: The file cannot be read.
     """
-    return [_on_line(path, number, _frame, record) for number, record in _records(path)]
+    return [_on_line(path, number, _frame, record) for number, record in json_records(path)]
+
+
+def read_checked_frames(path: Path, provider: str, scale: ScoreScale) -> list[Frame]:
+    """As :func:`read_frames`, and each frame passes the checks that the broker will make of it.
+
+    Raises:
+        Failure: A line is wrong, or its frame would be dropped or take the provider for a liar.
+        OSError: The file cannot be read.
+    """
+    intake = LaneIntake(provider, scale, _ANY)
+    frames: list[Frame] = []
+    for number, record in json_records(path):
+        frame = _on_line(path, number, _frame, record)
+        _on_line(path, number, lambda one: _check(one, intake), frame)
+        frames.append(frame)
+    return frames
+
+
+def _check(frame: Frame, intake: LaneIntake) -> None:
+    lie = intake.take([frame])
+    if lie is not None:
+        raise _BadLine(lie.told)
+    alone = LaneIntake(intake.provider, intake.scale, _ANY)
+    alone.take([frame])
+    for slip in alone.close(LaneEnd.COMPLETE).slips:
+        advice = "; --scale names another scale" if slip.reason.startswith("SCORE_") else ""
+        raise _BadLine(f"{slip.reason}: {slip.detail}{advice}")
 
 
 def read_order(path: Path) -> list[FrameRef]:
@@ -43,10 +80,21 @@ def read_order(path: Path) -> list[FrameRef]:
         Failure: A line is wrong; the message names the file, the line and what is wrong with it.
         OSError: The file cannot be read.
     """
-    return [_on_line(path, number, _ref, record) for number, record in _records(path)]
+    return [_on_line(path, number, _ref, record) for number, record in json_records(path)]
 
 
-def _records(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def place_of(path: Path) -> str:
+    """What a file is called in a message."""
+    return "standard input" if str(path) == "-" else str(path)
+
+
+def json_records(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """The JSON objects of a file, ``-`` for standard input, each with the number of its line; blank lines are skipped.
+
+    Raises:
+        Failure: A line is no JSON object; the message names the file, the line and what is wrong with it.
+        OSError: The file cannot be read.
+    """
     for number, line in enumerate(_lines(path), 1):
         if line.strip():
             yield number, _on_line(path, number, _record, line)
@@ -61,8 +109,7 @@ def _on_line(path: Path, number: int, read: Any, what: Any) -> Any:
     try:
         return read(what)
     except _BadLine as error:
-        place = "standard input" if str(path) == "-" else str(path)
-        raise Failure(f"{place}, line {number}: {error}", code="INVALID_ARGUMENT", reason="BAD_LINE") from None
+        raise Failure(f"{place_of(path)}, line {number}: {error}", code="INVALID_ARGUMENT", reason="BAD_LINE") from None
 
 
 def _record(line: bytes) -> Mapping[str, Any]:
@@ -74,6 +121,11 @@ def _record(line: bytes) -> Mapping[str, Any]:
         raise _BadLine(f"not JSON: {error.msg} at column {error.colno}") from None
     except RecursionError:
         raise _BadLine("not a frame: nested too deeply") from None
+    except _BadLine:
+        raise
+    except ValueError:
+        # What is left that reading JSON raises: integers beyond what Python converts.
+        raise _BadLine("not a frame: a number of too many digits") from None
     if not isinstance(record, dict):
         raise _BadLine("a line is one JSON object")
     return record
@@ -102,6 +154,8 @@ def _frame(record: Mapping[str, Any]) -> Frame:
             values[name] = tuple(_part(name, index, item) for index, item in enumerate(_list(name, value)))
         elif name == "score":
             values[name] = _score(value)
+        elif name == "kind":
+            values[name] = _frame_kind(value)
         elif name == "token_cost":
             values[name] = _cost(value)
         else:
@@ -112,7 +166,7 @@ def _frame(record: Mapping[str, Any]) -> Frame:
 def _part(name: str, index: int, value: Any) -> Provenance | Relation:
     path = f"{name}[{index}]"
     if not isinstance(value, dict):
-        raise _BadLine(f"{path} is no object")
+        raise _BadLine(f"{path} is not an object")
     shape = _PARTS[name]
     _known(value, shape, f"{path}.")
     required = _PART_REQUIRED[shape]
@@ -147,6 +201,14 @@ def _list(name: str, value: Any) -> list[Any]:
     if not isinstance(value, list):
         raise _BadLine(f"{name!r} must be a list, not {_kind(value)}")
     return value
+
+
+def _frame_kind(value: Any) -> str:
+    text = _text("kind", value)
+    numbered = _NUMBERED_KIND.fullmatch(text)
+    if text not in KINDS and not (numbered and -(2**31) <= int(numbered[1]) < 2**31):
+        raise _BadLine(f"'kind' is {text[:64]!a}, and may be {', '.join(KINDS[1:])}{nearest(text, KINDS[1:])}")
+    return text
 
 
 def _score(value: Any) -> float | None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from broker.cli.output import Cell, Column, Style, table
 from broker.cli.text import clean, plural
 from broker.cli.tints import tints
+from broker.cli.why import number, numbers_apart
 from broker.core.composition import AuditRow, Composition, Reason
 from broker.core.lanes import LaneEnd
 
@@ -22,11 +23,18 @@ _MEANINGS: Mapping[str, str] = {
     Reason.BELOW_FLOOR: "below its own provider's floor",
     Reason.OUTSIDE_VALIDITY: "not valid at the moment asked for",
     Reason.DUPLICATE: "another frame stands for the same evidence",
+    Reason.BELOW_RERANK_SCORE: "below the least score asked of the reranker",
+    Reason.RERANK_TRIMMED: "not among those that the reranker was to keep",
     Reason.PROVIDER_FRAME_LIMIT: "past the number of frames allowed to one provider",
     Reason.FRAME_LIMIT: "past the number of frames allowed",
     Reason.OVER_BUDGET: "cost more than was left of the budget",
     Reason.BLOCK_TOO_LARGE: "larger than the operator allows",
 }
+
+
+def meaning_of(reason: str) -> str:
+    """A reason in plain words; empty where it is none that this version knows."""
+    return _MEANINGS.get(reason, "")
 
 
 def left_out_lines(composition: Composition, style: Style, *, rows: int | None = LEFT_OUT_ROWS) -> Iterator[str]:
@@ -46,11 +54,12 @@ def left_out_lines(composition: Composition, style: Style, *, rows: int | None =
             reason,
             f"{by.total():,}",
             ", ".join(f"{provider} {count:,}" for provider, count in by.items()),
-            _MEANINGS.get(reason, ""),
+            meaning_of(reason),
         ]
         for reason, by in counts.items()
     ]
-    titles = [Column("reason"), Column("frames", right=True), Column("of", gives=1), Column("meaning", gives=2)]
+    meaning = Column("meaning", gives=2, least=24, wraps=True)
+    titles = [Column("reason"), Column("frames", right=True), Column("of", gives=1), meaning]
     yield from table(titles, summary, style)
     yield ""
     excluded.sort(key=lambda row: (row.rank or math.inf, row.provider))
@@ -62,12 +71,12 @@ def left_out_lines(composition: Composition, style: Style, *, rows: int | None =
             Cell(row.provider, colours.get(row.provider, "")),
             clean(row.frame_id) or "(no id)",
             row.reason,
-            _particulars(row),
+            particulars(row),
         ]
         for row in shown
     ]
     yield from table(
-        [Column("rank", right=True), Column("provider"), Column("frame", gives=2), Column("reason"),
+        [Column("rank", right=True), Column("provider"), Column("frame", gives=2, least=20), Column("reason"),
          Column("particulars", gives=1)],
         listing,
         style,
@@ -86,9 +95,15 @@ _SILENT: Mapping[LaneEnd, str] = {
 }
 
 
-def _particulars(row: AuditRow) -> str:
+def particulars(row: AuditRow) -> str:
+    """What is to be said of one frame beside the reason that it was left out for; cleaned."""
     if row.reason == Reason.OVER_BUDGET:
         return f"costs {row.cost:,}, {row.remaining:,} were left"
     if row.duplicate_of is not None:
         return f"of {row.duplicate_of.provider} {clean(row.duplicate_of.frame_id)}"
+    if row.rerank_score and row.reason in (Reason.BELOW_RERANK_SCORE, Reason.RERANK_TRIMMED):
+        return f"reranked {number(float(row.rerank_score))}, was rank {row.prior_rank}"
+    if row.reason == Reason.BELOW_FLOOR and row.score is not None and row.detail == f"on scale {row.score.scale_id!r}":
+        score, floor = numbers_apart(float(row.score.value), float(row.score.floor))
+        return f"{clean(row.score.scale_id)} {score}, floor {floor}"
     return clean(row.detail)

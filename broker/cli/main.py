@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import click
@@ -30,9 +32,11 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "serve": ("broker.cli.serve", "Run the broker."),
     "provide": ("broker.cli.provide", "Attach a ready-made provider over a folder."),
     "query": ("broker.cli.query", "Ask a question and show the composition."),
+    "explain": ("broker.cli.explain", "Tell each frame's story, draw it, or replay it."),
+    "verify-citations": ("broker.cli.verify_citations", "Find the citations that a model's answer invented."),
     "push": ("broker.cli.push", "Deliver frames for one request."),
     "providers": ("broker.cli.providers", "List the providers that a broker knows."),
-    "strategies": ("broker.cli.strategies", "List the ranking policies."),
+    "strategies": ("broker.cli.strategies", "List the ranking policies, or hold one against the gate."),
     "demo": ("broker.cli.demo", "Show raw scores against ranks on a real folder."),
     "completion": ("broker.cli.completion", "Print a shell completion script."),
     "version": ("broker.cli.version", "Print the version."),
@@ -81,4 +85,8 @@ def cli() -> None:
 
 def main() -> None:
     """Runs the ``context-broker`` command; returns by exiting."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            # Closed by whoever started it: what is written goes nowhere, and no socket gets the stream's number.
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - open as long as the process
     cli(prog_name="context-broker")

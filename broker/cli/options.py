@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from broker.addresses import address_problem
 from broker.cli.errors import remember_json
 from broker.core.frames import FrameRef
 from broker.core.request import Floor
@@ -28,6 +30,13 @@ else:
 def _remember(context: click.Context, _parameter: click.Parameter, value: bool) -> bool:
     if value:
         remember_json(context)
+    return value
+
+
+def _reachable(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    problem = address_problem(value, unix=True)
+    if problem is not None:
+        raise click.BadParameter(problem)
     return value
 
 
@@ -54,6 +63,7 @@ def address_option(command: _Command) -> _Command:
         show_default=True,
         show_envvar=True,
         metavar="HOST:PORT",
+        callback=_reachable,
         help="Where the broker listens.",
     )
     return address(ca(command))
@@ -96,6 +106,14 @@ def _weight(text: str) -> tuple[str, float]:
     return provider, _number(value)
 
 
+def _param(text: str) -> tuple[str, object]:
+    name, value = _split(text, "=")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
 def _ref(text: str) -> FrameRef:
     return FrameRef(*_split(text, ":"))
 
@@ -108,7 +126,7 @@ def _scale(text: str) -> ScoreScale:
         raise ValueError("a scale has a name, two ends and a direction")
     direction = _DIRECTIONS.get(rest[2] if len(rest) == 3 else "higher")
     if direction is None:
-        raise ValueError(f"{rest[2]!r} is no direction: it is 'higher' or 'lower' (which is better)")
+        raise ValueError(f"{rest[2]!r} is not a direction: give 'higher' or 'lower', whichever is better")
     return ScoreScale(name, _number(rest[0]), _number(rest[1]), direction)
 
 
@@ -136,12 +154,25 @@ def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ValueError(f"{text!r} is no number") from None
+        raise ValueError(f"{text!r} is not a number") from None
 
+
+class _NamedFile(_Form):
+    """A name and a file that is there."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        name, path = super().convert(value, param, ctx)
+        return name, FILE.convert(str(path), param, ctx)
+
+
+FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
+"""A file to read, ``-`` for standard input."""
 
 FLOOR = _Form("PROVIDER:SCALE=VALUE", "symbols:name-match=0.4", _floor)
 WEIGHT = _Form("PROVIDER=WEIGHT", "files=2", _weight)
+PARAM = _Form("NAME=VALUE", "k=60", _param)
 REF = _Form("PROVIDER:FRAME_ID", "files:README.md#1", _ref)
 SCALE = _Form("ID:MIN:MAX[:higher|lower] or ID:as_sent", "bm25:-inf:0:lower", _scale)
 NAMED_SCALE = _Form("NAME=ID:MIN:MAX[:higher|lower] or NAME=ID:as_sent", "memory=cosine:-1:1", _named_scale)
-NAMED_FILE = _Form("NAME=FILE", "memory=notes.jsonl", _named_file)
+LOG_LEVEL = click.Choice(["debug", "info", "warning", "error"])
+NAMED_FILE = _NamedFile("NAME=FILE", "memory=notes.jsonl", _named_file)

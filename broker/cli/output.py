@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any, TextIO
 
@@ -40,6 +42,8 @@ class Glyphs:
         dash: Between the ends of a range.
         infinity: An end that is none.
         gap: Where lines are left out.
+        higher: That higher numbers are better.
+        lower: That lower ones are.
     """
 
     bar: str = "█"
@@ -52,10 +56,12 @@ class Glyphs:
     dash: str = "–"
     infinity: str = "∞"
     gap: str = "┊"
+    higher: str = "↑"
+    lower: str = "↓"
 
 
 UNICODE = Glyphs()
-ASCII = Glyphs("#", "-", "|", "+", "+", "+", "...", "-", "inf", ":")
+ASCII = Glyphs("#", "-", "|", "+", "+", "+", "...", "-", "inf", ":", "higher", "lower")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +85,8 @@ class Style:
         return click.style(text, fg=tint or None, bold=bold or None)
 
     def bar(self, part: float, whole: float, columns: int) -> str:
-        """A bar for a part of a whole, at least one piece where the part is not nothing, padded to ``columns``."""
-        pieces = 0 if part <= 0 or whole <= 0 else max(1, min(columns, round(columns * part / whole)))
+        """A bar for a part of a whole, padded to ``columns``: empty only for nothing, and full only for all of it."""
+        pieces = 0 if part <= 0 or whole <= 0 else max(1, min(columns, math.floor(columns * part / whole)))
         return (self.glyphs.bar * pieces).ljust(columns)
 
 
@@ -110,7 +116,8 @@ def prepare(*streams: TextIO) -> None:
 def write_lines(lines: Iterable[str]) -> None:
     """Writes lines for people to standard output."""
     for line in lines:
-        click.echo(line, color=True)
+        # The stream itself: click would write UTF-8 where it finds ASCII.
+        click.echo(line, file=sys.stdout, color=True)
 
 
 def write_json(record: Mapping[str, Any]) -> None:
@@ -135,11 +142,15 @@ class Column:
         right: Whether its cells stand at the right, as numbers do.
         gives: Whether its cells are cut from the middle when the table is too wide: 0, never; those of higher numbers
             are cut first.
+        least: Columns that it keeps then.
+        wraps: Whether its cells go on in lines below instead of being cut; for the last column only.
     """
 
     title: str
     right: bool = False
     gives: int = 0
+    least: int = 8
+    wraps: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,19 +177,26 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[str | Cell]], style
     ]
     _shrink(widths, columns, style.width - indent - 2 * (len(columns) - 1))
     heading = [Cell(column.title, bold=True) for column in columns]
-    return [" " * indent + _row(row, columns, widths, style) for row in (heading, *cells)]
+    return [" " * indent + line for row in (heading, *cells) for line in _lines(row, columns, widths, style)]
 
 
 def _shrink(widths: list[int], columns: Sequence[Column], room: int) -> None:
     for level in sorted({column.gives for column in columns if column.gives}, reverse=True):
-        # What gives first still keeps enough to be told apart, as long as others can give too.
-        least = 20 if level > 1 else 8
-        giving = [index for index, column in enumerate(columns) if column.gives == level]
+        least = {i: max(each.least, width(each.title)) for i, each in enumerate(columns) if each.gives == level}
         while sum(widths) > room:
-            widest = max(giving, key=lambda index: widths[index])
-            if widths[widest] <= max(least, width(columns[widest].title)):
+            giving = [index for index in least if widths[index] > least[index]]
+            if not giving:
                 break
-            widths[widest] -= 1
+            widths[max(giving, key=lambda index: widths[index])] -= 1
+
+
+def _lines(cells: Sequence[Cell], columns: Sequence[Column], widths: Sequence[int], style: Style) -> Iterator[str]:
+    """A row: one line, or more where its last cell wraps."""
+    last = cells[-1]
+    parts = textwrap.wrap(last.text, widths[-1]) if columns[-1].wraps and width(last.text) > widths[-1] else [last.text]
+    yield _row([*cells[:-1], Cell(parts[0], last.tint, last.bold)], columns, widths, style)
+    for part in parts[1:]:
+        yield _row([*(Cell("") for _ in cells[1:]), Cell(part, last.tint, last.bold)], columns, widths, style)
 
 
 def _row(cells: Sequence[Cell], columns: Sequence[Column], widths: Sequence[int], style: Style) -> str:

@@ -12,6 +12,7 @@ from broker.core.frames import FrameRef
 from broker.core.strategies import (
     CATALOGUE,
     PerProviderQuota,
+    PluginStrategy,
     Precomputed,
     ReciprocalRankFusion,
     RoundRobin,
@@ -77,3 +78,21 @@ def strategy_of(
         return ScoreDescending()
     assert kind is RoundRobin
     return RoundRobin()
+
+
+def plugin_of(name: str | None, params: Sequence[tuple[str, object]], strategy: str | None) -> PluginStrategy | None:
+    """The plugin that options name; None where they name none.
+
+    Raises:
+        click.UsageError: A built-in policy is named besides, a parameter is given twice or without a plugin.
+    """
+    if name is None:
+        if params:
+            raise click.UsageError("--param goes with --plugin")
+        return None
+    if strategy is not None:
+        raise click.UsageError("--plugin and --strategy each name a policy; give one of them")
+    table = dict(params)
+    if len(table) < len(params):
+        raise click.UsageError("--param gives a value twice")
+    return PluginStrategy(name, table)

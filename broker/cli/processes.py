@@ -30,7 +30,7 @@ class ChildFailure(Failure):
     """A child ended, or did not get ready in time.
 
     Attributes:
-        record: What the child itself gave as the reason, an ``event: error``; None where it gave none.
+        told: What the child itself gave as the reason, an ``event: error``; None where it gave none.
     """
 
     def __init__(self, message: str, told: dict[str, Any] | None) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from broker.cli.output import Style
-from broker.cli.text import clean, clip, width
+from broker.cli.text import clip, plainly, width
 from broker.cli.tints import tints
 from broker.core.composition import Composition, Placed
 
-_BAR = 10
-"""Columns of a bar of tokens."""
+_BAR, _NARROW_BAR, _NARROW = 10, 5, 90
+"""Columns of a bar of tokens: fewer on a page of fewer than so many, so that labels keep theirs."""
 
 
 def prompt_lines(composition: Composition, style: Style) -> Iterator[str]:
@@ -26,18 +26,19 @@ def prompt_lines(composition: Composition, style: Style) -> Iterator[str]:
     most = max([item.cost for item in placed], default=0)
     names = min(20, max([len("provider"), *(len(item.provider) for item in placed)]))
     locals_wide = max([len(f"#{item.local_rank}") for item in placed], default=0)
+    bars = _BAR if style.width >= _NARROW else _NARROW_BAR
     edge = glyphs.rule * (style.width - 5)
     scale = f"best {glyphs.rule * (wide - len('rank: best > worst'))}> worst"
     if placed:
         right = f"{'provider':<{names}} {'':{locals_wide}} label"
-        yield f"   {'pos':>4} {'rank: ' + scale:<{wide}}  {'tokens':>6} {'':{_BAR}}  {right}"
+        yield f"   {'pos':>4} {'rank: ' + scale:<{wide}}  {'tokens':>6} {'':{bars}}  {right}"
     yield f"  {glyphs.top}{edge}"
     yield f"  {glyphs.side}{'':5}{'preamble':<{wide}}  {budget.preamble:>6,}"
     for item in placed:
         rank = " " * shift[item.position] + str(item.rank)
-        bar = style.bar(item.cost, most, _BAR)
-        room = max(10, style.width - (3 + 4 + 1 + wide + 2 + 6 + 1 + _BAR + 2 + names + 1 + locals_wide + 1))
-        label = clip(clean(item.citation_label), room, glyphs.ellipsis)
+        bar = style.bar(item.cost, most, bars)
+        room = max(10, style.width - (3 + 4 + 1 + wide + 2 + 6 + 1 + bars + 2 + names + 1 + locals_wide + 1))
+        label = clip(plainly(item.citation_label), room, glyphs.ellipsis)
         tint = colours.get(item.provider, "")
         provider = clip(item.provider, names, glyphs.ellipsis)
         pad = " " * (wide - width(rank))

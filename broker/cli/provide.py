@@ -8,10 +8,12 @@ from pathlib import Path
 import click
 
 from broker.cli.encode import scale_record
-from broker.cli.options import address_option, json_option
+from broker.cli.errors import name_fields
+from broker.cli.options import LOG_LEVEL, address_option, json_option
 from broker.cli.output import style_of, write_json, write_lines
 from broker.cli.parent import exit_with_parent_option
 from broker.cli.show import scale_text
+from broker.cli.typed import PROVIDE
 from broker.providers import PROVIDERS
 
 EPILOG = """\
@@ -34,14 +36,16 @@ history  git commits, by the number of matched words
 @click.option("--instance-id", metavar="ID", help="This replica's name, stable over restarts.  [default: a new one]")
 @click.option(
     "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
+    type=LOG_LEVEL,
     default="info",
     show_default=True,
     help="Of the log on standard error.",
 )
 @json_option
 @exit_with_parent_option
+@click.pass_context
 def command(
+    context: click.Context,
     name: str,
     directory: Path,
     address: str,
@@ -55,6 +59,7 @@ def command(
     from broker.client import Provider
     from broker.telemetry import logs
 
+    name_fields(context, PROVIDE)
     logs.configure(log_level)
     source = PROVIDERS[name].open(directory)
     try:

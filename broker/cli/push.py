@@ -7,10 +7,12 @@ from pathlib import Path
 
 import click
 
-from broker.cli.frames_file import read_frames
-from broker.cli.options import SCALE, address_option, json_option
+from broker.cli.errors import name_fields
+from broker.cli.frames_file import read_checked_frames
+from broker.cli.options import FILE, SCALE, address_option, json_option
 from broker.cli.output import write_json, write_lines
 from broker.cli.text import clean, plural
+from broker.cli.typed import PUSH
 from broker.core.frames import Frame
 from broker.core.scores import UNIT, ScoreScale
 
@@ -34,11 +36,13 @@ A line of FILE is one JSON object:
 @click.command("push", epilog=EPILOG)
 @click.argument("provider")
 @click.argument("request_id")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
+@click.argument("file", type=FILE)
 @address_option
 @click.option("--scale", type=SCALE, default=None, help="Scale of the scores.  [default: unit:0:1:higher]")
 @json_option
+@click.pass_context
 def command(
+    context: click.Context,
     provider: str,
     request_id: str,
     file: Path,
@@ -50,9 +54,11 @@ def command(
     """Push the frames in FILE (- for standard input) as PROVIDER's for the request REQUEST_ID.
 
     It may come before or after the query that names the request (query --request-id … --expect-push …). FILE is read
-    whole first: when one line is wrong, its number is told, nothing is sent and the exit code is 1.
+    and checked whole first, by the rules that the broker goes by: when one line is wrong, its number is told, nothing
+    is sent and the exit code is 1.
     """
-    frames = read_frames(file)
+    name_fields(context, PUSH)
+    frames = read_checked_frames(file, provider, scale or UNIT)
     count = asyncio.run(_push(address, tls_ca, provider, request_id, frames, scale or UNIT))
     if as_json:
         write_json({"event": "pushed", "provider": provider, "request_id": request_id, "frames": count})

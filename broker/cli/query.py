@@ -5,20 +5,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from broker.cli.asked import asked, asked_record
 from broker.cli.encode import Record, accepted_record, audit_record, completed_record, placed_record, update_record
+from broker.cli.errors import name_fields
 from broker.cli.left_out import LEFT_OUT_ROWS
 from broker.cli.options import address_option, json_option
 from broker.cli.output import style_of, write_bytes, write_json, write_lines
 from broker.cli.progress import Progress, progress
-from broker.cli.question import question_options, request_of
+from broker.cli.question import one_text, question_options, request_of
+from broker.cli.remarks import remarks
+from broker.cli.saved import savable, save_records
 from broker.cli.show import composition_lines
 from broker.cli.text import clean
+from broker.cli.typed import QUERY
 from broker.core.composition import Composition
 
 if TYPE_CHECKING:
@@ -27,33 +33,49 @@ if TYPE_CHECKING:
 EPILOG = """\
 \b
 --json records, in this order:
-  accepted   composition_id, request_id, lanes [{provider, source, max_frames, max_tokens}]
-  lane       provider, state, frames, message                 as lanes change
+  accepted   composition_id, request_id, lanes [{provider, source, max_frames, max_tokens}],
+             request {goal, max_tokens, strategy, floors, …}, ms
+  lane       provider, state, frames, message, ms             as lanes change
   placed     position, total, rank, provider, local_rank, cost, citation_label,
              vouchers, frame, rendered                        in prompt order
   audit      provider, frame_id, fate, reason, detail, lane_place, local_rank, rank,
-             position, cost, remaining, duplicate_of, conflicts, …; score with --scores
+             position, cost, remaining, duplicate_of, conflicts, …; score with --scores;
+             prior_rank and rerank_score where a reranker was applied
   completed  strategy, placement, duplicates, budget, lanes, floors, rows, reasons,
-             usage, citations, preamble, closing
+             rerank, usage, citations, preamble, closing, ms
 preamble, every rendered and closing, joined in order, are the prompt.
+usage counts tokens_offered and tokens_admitted of contents, tokens_placed of
+whole blocks, with header and fence.
+ms: since the request was sent. --save writes the same lines, which explain reads.
 """
 
 
 @click.command("query", epilog=EPILOG)
-@click.argument("goal")
+@click.argument("goal", nargs=-1, required=True, metavar="GOAL", callback=one_text)
 @address_option
 @question_options
 @click.option("--prompt", is_flag=True, help="Print the prompt alone, byte for byte.")
 @click.option("--all", "everything", is_flag=True, help="List every frame that was left out.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
+@click.option(
+    "--save",
+    type=click.Path(dir_okay=False, path_type=Path),
+    callback=savable,
+    metavar="FILE",
+    help="Keep the composition in a file: see explain, verify-citations.",
+)
 @json_option
+@click.pass_context
 def command(
+    context: click.Context,
+    /,
     goal: str,
     address: str,
     tls_ca: Path | None,
     prompt: bool,
     everything: bool,
     quiet: bool,
+    save: Path | None,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -64,10 +86,20 @@ def command(
     """
     if prompt and as_json:
         raise click.UsageError("--prompt and --json contradict each other: --json holds the prompt in its parts")
+    name_fields(context, QUERY)
     request = request_of(**options)
-    show: Callable[[Record], None] = write_json if as_json else _nothing
+    kept: list[Record] = []
+
+    def show(record: Record) -> None:
+        if as_json:
+            write_json(record)
+        if save is not None:
+            kept.append(record)
+
     with progress(quiet=quiet or as_json) as shown:
         composition = asyncio.run(_ask(address, tls_ca, goal, request, shown, show))
+    if save is not None:
+        save_records(save, kept)
     if prompt:
         write_bytes(composition.prompt.encode())
     elif not as_json:
@@ -75,14 +107,14 @@ def command(
         write_lines(
             [
                 f"question  {clean(goal)}",
-                f"ids       composition {clean(composition.composition_id)}, request {clean(composition.request_id)}",
+                f"ids       composition {clean(composition.composition_id)}",
+                f"          request {clean(composition.request_id)}",
                 *composition_lines(composition, style_of(sys.stdout), rows=rows),
             ]
         )
-
-
-def _nothing(_record: Record) -> None:
-    """Where no records are wanted."""
+    lanes = (lane.provider for lane in request.get("inline_lanes", ()))
+    for remark in remarks(composition, tuple(lanes), tuple(request.get("expect_pushes", ()))):
+        click.echo(f"note: {remark}", err=True)
 
 
 async def _ask(
@@ -96,6 +128,12 @@ async def _ask(
     from broker.client import Accepted, ContextClient, LaneSource, LaneUpdate
     from broker.core.composition import Placed
 
+    asked_for = asked_record(asked(goal, request))
+    started = time.monotonic()
+
+    def timed(record: Record) -> Record:
+        return {**record, "ms": round((time.monotonic() - started) * 1000, 1)}
+
     async with ContextClient(address, tls_ca=tls_ca) as client:
         stream = client.stream(goal, **request)
         async with contextlib.aclosing(stream):
@@ -103,15 +141,15 @@ async def _ask(
                 if isinstance(event, Accepted):
                     # What the request itself brought is there already.
                     shown.opened([lane.provider for lane in event.lanes if lane.source is not LaneSource.INLINE])
-                    show(accepted_record(event))
+                    show(timed({**accepted_record(event), "request": asked_for}))
                 elif isinstance(event, LaneUpdate):
                     shown.changed(event.provider, event.state, event.frames, event.message)
-                    show(update_record(event))
+                    show(timed(update_record(event)))
                 elif isinstance(event, Placed):
                     show(placed_record(event))
                 else:
                     for row in event.audit:
                         show(audit_record(row))
-                    show(completed_record(event))
+                    show(timed(completed_record(event)))
                     return event
     raise AssertionError("a stream that ends well ends with its composition")

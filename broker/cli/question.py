@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from broker.cli.frames_file import read_frames
-from broker.cli.options import FLOOR, NAMED_FILE, NAMED_SCALE, REF, WEIGHT
-from broker.cli.policy import STRATEGIES, strategy_of
+from broker.cli.options import FLOOR, NAMED_FILE, NAMED_SCALE, PARAM, REF, WEIGHT
+from broker.cli.policy import STRATEGIES, plugin_of, strategy_of
 from broker.core.frames import KINDS, FrameRef
-from broker.core.request import Duplicates, Fence, Floor, PartialLanes, Placement
+from broker.core.request import DEFAULT_CANDIDATES, Duplicates, Fence, Floor, PartialLanes, Placement, Rerank
 from broker.core.scores import UNIT, ScoreScale
 
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ _OPTIONS = (
         show_default=True,
         help="Tokens that the whole prompt may take.",
     ),
-    click.option(
-        "--strategy", type=click.Choice(list(STRATEGIES)), help="Ranking policy.  [default: the broker's, round_robin]"
-    ),
+    click.option("--strategy", type=click.Choice(list(STRATEGIES)), help="Ranking policy.  [default: the broker's]"),
+    click.option("--plugin", metavar="NAME", help="Ranking policy that the operator installed, instead of --strategy."),
+    click.option("--param", "params", type=PARAM, multiple=True, help="Of --plugin, the value as JSON; repeatable."),
     click.option("--k", type=click.IntRange(min=0), help="Of per_provider_quota [3] and reciprocal_rank_fusion [60]."),
     click.option("--weight", "weights", type=WEIGHT, multiple=True, help="A provider's weight; repeatable."),
     click.option("--default-weight", type=float, help="Weight of providers not named.  [default: 1]"),
@@ -51,7 +51,13 @@ _OPTIONS = (
     ),
     click.option("--ids", type=REF, multiple=True, help="precomputed: one frame, best first; repeatable."),
     click.option("--order-name", default="", help="precomputed: what the order is called in the audit."),
-    click.option("--floor", "floors", type=FLOOR, multiple=True, help="One provider's least score; repeatable."),
+    click.option(
+        "--floor",
+        "floors",
+        type=FLOOR,
+        multiple=True,
+        help="One provider's worst score kept: the least, or the highest where lower is better; repeatable.",
+    ),
     click.option("--provider", "providers", multiple=True, help="Ask this one; repeatable.  [default: all attached]"),
     click.option("--require", "required", multiple=True, help="No answer without this one; repeatable."),
     click.option("--no-providers", is_flag=True, help="Ask none: inline lanes and pushes alone."),
@@ -89,6 +95,10 @@ _OPTIONS = (
         "--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds to collect.  [default: the broker's, 2]"
     ),
     click.option("--restate-question", is_flag=True, help="Put the question above and below the evidence."),
+    click.option("--rerank", metavar="NAME", help="A reranker of the broker's, such as lexical: a second ranking."),
+    click.option("--rerank-candidates", type=click.IntRange(1, 1000), help="Frames that it scores.  [default: 50]"),
+    click.option("--rerank-top", type=click.IntRange(min=1), help="Frames that it keeps.  [default: all]"),
+    click.option("--rerank-min", type=float, help="Least score kept, in its own scale.  [default: any]"),
     click.option("--scores", is_flag=True, help="Show every frame's own score, in its own scale."),
 )
 
@@ -100,10 +110,19 @@ def question_options(command: _Command) -> _Command:
     return command
 
 
+def one_text(_context: click.Context, _parameter: click.Parameter, words: tuple[str, ...]) -> str:
+    """The goal, which is one argument: a shell makes several of it where it is not quoted."""
+    if len(words) > 1:
+        raise click.BadParameter(f'it is one argument, and here are {len(words)}; quote it: "{" ".join(words)}"')
+    return words[0]
+
+
 def request_of(
     *,
     max_tokens: int,
     strategy: str | None,
+    plugin: str | None,
+    params: Sequence[tuple[str, object]],
     k: int | None,
     weights: Sequence[tuple[str, float]],
     default_weight: float | None,
@@ -130,6 +149,10 @@ def request_of(
     max_frames_per_provider: int | None,
     timeout: float | None,
     restate_question: bool,
+    rerank: str | None,
+    rerank_candidates: int | None,
+    rerank_top: int | None,
+    rerank_min: float | None,
     scores: bool,
 ) -> ComposeOptions:
     """The keywords of :meth:`broker.client.ContextClient.compose` that the options stand for.
@@ -139,19 +162,16 @@ def request_of(
         Failure: A line of a file is wrong.
         OSError: A file cannot be read.
     """
+    if no_providers and not inline and not pushes:
+        raise click.UsageError("--no-providers asks no attached provider, so it needs --inline or --expect-push")
     if pushes and not request_id:
         raise click.UsageError("--expect-push needs --request-id: it is what the push names")
+    named = strategy_of(
+        strategy, k=k, weights=weights, default_weight=default_weight, order=order, ids=ids, order_name=order_name
+    )
     return {
         "max_tokens": max_tokens,
-        "strategy": strategy_of(
-            strategy,
-            k=k,
-            weights=weights,
-            default_weight=default_weight,
-            order=order,
-            ids=ids,
-            order_name=order_name,
-        ),
+        "strategy": plugin_of(plugin, params, strategy) or named,
         "floors": tuple(floors),
         "providers": tuple(providers),
         "required_providers": tuple(required),
@@ -172,7 +192,18 @@ def request_of(
         "collect_timeout": timeout,
         "restate_question": restate_question,
         "include_local_scores": scores,
+        "rerank": _rerank(rerank, rerank_candidates, rerank_top, rerank_min),
     }
+
+
+def _rerank(name: str | None, candidates: int | None, top_n: int | None, min_score: float | None) -> Rerank | None:
+    if name is None:
+        given = {"--rerank-candidates": candidates, "--rerank-top": top_n, "--rerank-min": min_score}
+        for option, value in given.items():
+            if value is not None:
+                raise click.UsageError(f"{option} goes with --rerank NAME")
+        return None
+    return Rerank(name, DEFAULT_CANDIDATES if candidates is None else candidates, top_n, min_score)
 
 
 def _lanes(inline: Sequence[tuple[str, Path]], scales: Sequence[tuple[str, ScoreScale]]) -> tuple[InlineLane, ...]:
@@ -184,7 +215,7 @@ def _lanes(inline: Sequence[tuple[str, Path]], scales: Sequence[tuple[str, Score
         raise click.UsageError("--inline names a lane twice")
     for name in scale_of:
         if name not in names:
-            raise click.UsageError(f"--inline-scale names {name!r}, which is no --inline lane")
+            raise click.UsageError(f"--inline-scale names {name!r}, and no --inline lane is called so")
     return tuple(InlineLane(name, scale_of.get(name, UNIT), tuple(read_frames(path))) for name, path in inline)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from broker.cli.errors import WrongConfiguration
-from broker.cli.options import json_option
+from broker.cli.options import LOG_LEVEL, json_option
 from broker.cli.output import write_json, write_lines
 from broker.cli.parent import exit_with_parent_option
 
@@ -22,13 +22,30 @@ EPILOG = """\
 """
 
 
-@click.command("serve", epilog=EPILOG)
+class ServeCommand(click.Command):
+    """Its help ends with a whole configuration file."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the epilog, then the file; where the settings cannot be imported, what they need."""
+        super().format_epilog(ctx, formatter)
+        try:
+            from broker.cli.config_sample import config_sample
+        except ModuleNotFoundError as error:
+            text = f"(the keys are shown where {error.name} is installed: {_EXTRA})"
+        else:
+            text = config_sample()
+        formatter.write_paragraph()
+        formatter.write("  Every key of --config FILE, with its default:\n\n")
+        formatter.write("".join(f"  {line}".rstrip() + "\n" for line in text.splitlines()))
+
+
+@click.command("serve", cls=ServeCommand, epilog=EPILOG)
 @click.option("--listen", metavar="HOST:PORT", help="Address; port 0 takes a free one.  [default: 127.0.0.1:7433]")
 @click.option("--insecure", is_flag=True, default=None, help="Allow an address that is not loopback without TLS.")
 @click.option("--tls-cert", type=click.Path(path_type=Path), help="Certificate chain (PEM); goes with --tls-key.")
 @click.option("--tls-key", type=click.Path(path_type=Path), help="Private key (PEM).")
 @click.option("--config", "file", type=click.Path(path_type=Path), help="TOML file.  [env var: CONTEXT_BROKER_CONFIG]")
-@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="[default: info]")
+@click.option("--log-level", type=LOG_LEVEL, help="[default: info]")
 @json_option
 @exit_with_parent_option
 @click.pass_context

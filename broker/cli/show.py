@@ -14,10 +14,10 @@ from itertools import groupby
 from broker.cli.left_out import LEFT_OUT_ROWS, left_out_lines
 from broker.cli.output import Cell, Column, Style, table
 from broker.cli.prompt_picture import prompt_lines
-from broker.cli.text import clean, clip, listed, plural
+from broker.cli.text import clean, clip, listed, plainly, plural
 from broker.cli.tints import tints
-from broker.cli.why import Reasons, shown_score
-from broker.core.composition import AuditRow, Composition
+from broker.cli.why import Reasons, negated, shown_score
+from broker.core.composition import AuditRow, Composition, RerankOutcome, RerankRecord
 from broker.core.frames import FrameRef
 from broker.core.scores import Direction, ScoreScale
 
@@ -31,7 +31,7 @@ def composition_lines(composition: Composition, style: Style, *, rows: int | Non
         rows: How many excluded frames to list one by one; None for every one.
     """
     yield from policy_lines(composition, style)
-    yield from ("", heading("LANES", "one for each provider", style))
+    yield from ("", heading("LANES", f"one for each provider; {legend(style)} on its own scale", style))
     yield from lane_lines(composition, style)
     yield from ("", heading("RANKING", "all lanes in one order, and why", style))
     yield from ranking_lines(composition, style)
@@ -49,23 +49,43 @@ def heading(title: str, remark: str, style: Style) -> str:
 def policy_lines(composition: Composition, style: Style) -> Iterator[str]:
     """The strategy, loudly flagged where it compares raw scores, and what the budget went to."""
     strategy, budget = composition.summary.strategy, composition.summary.budget
-    params = ", ".join(_parameter(name, value) for name, value in strategy.params.items())
+    params = ", ".join(_parameter(name, value) for name, value in strategy.params.items() if value != "")
     told = clip(clean(params), style.width - len(strategy.name) - 12, style.glyphs.ellipsis)
     yield f"strategy  {style.paint(strategy.name, bold=True)}" + (f"({told})" if told else "")
     if strategy.compares_raw_scores:
         warning = "!! COMPARES RAW SCORES of different providers, which share no scale !!"
         yield f"          {style.paint(warning, 'red', bold=True)}"
+        if negated(composition):
+            yield "          scores are negated first where lower is better: -(score)"
     for repair in strategy.repairs:
         yield f"          {style.paint('repaired:', 'red')} {clean(repair)}"
+    if composition.summary.rerank is not None:
+        yield from _rerank_lines(composition.summary.rerank, style)
     bar = style.bar(budget.used, budget.max_tokens, 20).replace(" ", ".")
     parts = f"preamble {budget.preamble:,} + frames {budget.frames:,} + closing {budget.closing:,}"
-    yield f"budget    {budget.used:,} of {budget.max_tokens:,} tokens  [{bar}]  {parts}"
+    spent = f"budget    {budget.used:,} of {budget.max_tokens:,} tokens  [{bar}]"
+    yield from [f"{spent}  {parts}"] if len(spent) + len(parts) + 2 <= style.width else [spent, f"          {parts}"]
     for record in composition.summary.floors:
         floor = record.floor
         effect = (
             f"dropped {plural(record.dropped, 'frame')}" if record.used else "unused: the provider has no lane here"
         )
         yield f"floor     {floor.provider}: {clean(floor.scale_id)} {floor.value:g}  {effect}"
+
+
+def _rerank_lines(rerank: RerankRecord, style: Style) -> Iterator[str]:
+    params = {"candidates": rerank.candidates, "top_n": rerank.top_n, "min_score": rerank.min_score}
+    told = ", ".join(_parameter(name, value) for name, value in params.items() if value is not None)
+    name = clip(clean(rerank.name), style.width // 2, style.glyphs.ellipsis)
+    rest = f"({told})" + (f"  {clean(rerank.version)}" if rerank.version else "")
+    room = style.width - len(name) - 10
+    yield f"rerank    {style.paint(name, bold=True)}{clip(rest, room, style.glyphs.ellipsis)}"
+    if rerank.outcome is RerankOutcome.FALLBACK:
+        warning = "not applied, the order before stands:"
+        why = clip(clean(rerank.message), style.width - len(warning) - 11, style.glyphs.ellipsis)
+        yield f"          {style.paint(warning, 'red', bold=True)} {why}"
+    elif rerank.unscored:
+        yield f"          {plural(rerank.unscored, 'candidate')} without a score, behind the others in the order before"
 
 
 def lane_lines(composition: Composition, style: Style) -> list[str]:
@@ -79,7 +99,7 @@ def lane_lines(composition: Composition, style: Style) -> list[str]:
         rows.append(
             [
                 Cell(lane.provider, colours[lane.provider]),
-                scale_text(lane.scale, style),
+                scale_cell(lane.scale, style),
                 end,
                 f"{lane.offered:,}",
                 f"{lane.admitted:,}",
@@ -87,16 +107,18 @@ def lane_lines(composition: Composition, style: Style) -> list[str]:
                 f"{usage.tokens_placed if usage else 0:,}",
             ]
         )
-        told = ": ".join(part for part in (lane.violation, lane.message) if part)
+        # The message of a refused lane begins with its violation, when it is the broker that speaks.
+        parts = (lane.violation if lane.violation not in lane.message else "", lane.message)
+        told = ": ".join(part for part in parts if part)
         if told:
             notes += textwrap.wrap(
                 f"{lane.provider}: {clean(told)}", style.width, initial_indent="    ", subsequent_indent="      "
             )
     columns = [
-        Column("provider", gives=1),
+        Column("provider", gives=2),
         Column("its own scale", gives=1),
         Column("ended"),
-        *(Column(title, right=True) for title in ("offered", "admitted", "placed", "tokens placed")),
+        *(Column(title, right=True) for title in ("offered", "admitted", "placed", "tokens")),
     ]
     return table(columns, rows, style) + notes
 
@@ -111,6 +133,23 @@ def scale_text(scale: ScoreScale | None, style: Style) -> str:
     return f"{clean(scale.id)}: {_end(scale.min, style)} to {_end(scale.max, style)}, {better} is better"
 
 
+def scale_cell(scale: ScoreScale | None, style: Style) -> str:
+    """A scale for a table: the id, which a floor names, both ends, and a sign for the better one."""
+    if scale is None:
+        return "not known"
+    if scale.direction is Direction.AS_SENT:
+        return f"{clean(scale.id)} as sent"
+    sign = style.glyphs.lower if scale.direction is Direction.LOWER_IS_BETTER else style.glyphs.higher
+    return f"{clean(scale.id)} {_end(scale.min, style)}..{_end(scale.max, style)} {sign}"
+
+
+def legend(style: Style) -> str:
+    """What the signs of :func:`scale_cell` say; as words they say it themselves."""
+    if not style.glyphs.higher.isascii():
+        return f"{style.glyphs.higher} higher, {style.glyphs.lower} lower is better"
+    return "the better end"
+
+
 def offer_lines(composition: Composition, style: Style, *others: Composition) -> list[str]:
     """A table of what each lane offered: its scale, frames and tokens, and the frame that it holds for its best.
 
@@ -121,13 +160,13 @@ def offer_lines(composition: Composition, style: Style, *others: Composition) ->
     """
     colours = tints(composition)
     labels = {
-        placed.vouchers[0]: placed.citation_label
+        placed.vouchers[0]: plainly(placed.citation_label)
         for one in (*others, composition)
         for placed in one.placed
         if placed.vouchers
     }
     best = {
-        row.provider: labels.get(FrameRef(row.provider, row.frame_id), row.frame_id)
+        row.provider: labels.get(FrameRef(row.provider, row.frame_id), clean(row.frame_id))
         for row in composition.audit
         if row.lane_place == 1
     }
@@ -137,20 +176,20 @@ def offer_lines(composition: Composition, style: Style, *others: Composition) ->
         rows.append(
             [
                 Cell(lane.provider, colours[lane.provider]),
-                scale_text(lane.scale, style),
+                scale_cell(lane.scale, style),
                 lane.end.value,
                 f"{lane.offered:,}",
                 f"{usage.tokens_offered if usage else 0:,}",
-                clean(best.get(lane.provider, "")),
+                best.get(lane.provider, ""),
             ]
         )
     columns = [
-        Column("provider", gives=1),
+        Column("provider", gives=2),
         Column("its own scale", gives=1),
         Column("ended"),
         Column("frames", right=True),
         Column("tokens", right=True),
-        Column("its own best", gives=2),
+        Column("its own best", gives=3, least=20),
     ]
     return table(columns, rows, style)
 
@@ -166,12 +205,12 @@ def ranking_lines(composition: Composition, style: Style) -> list[str]:
     columns = [
         Column("rank", right=True),
         Column("provider", gives=1),
-        Column("local rank", right=True),
-        Column("why"),
-        *([Column("own score")] if with_scores else []),
+        Column("local", right=True),
+        Column("why", gives=1, least=12),
+        *([Column("own score", gives=1, least=12)] if with_scores else []),
         Column("tokens", right=True),
-        Column("position", right=True),
-        Column("label", gives=2),
+        Column("pos", right=True),
+        Column("label", gives=2, least=14),
     ]
     rows: list[list[str | Cell]] = []
     gaps: list[tuple[int, str]] = []
@@ -184,7 +223,7 @@ def ranking_lines(composition: Composition, style: Style) -> list[str]:
             placed = composition.placed[row.position - 1]
             cells: list[str | Cell] = [str(row.rank), Cell(row.provider, colours.get(row.provider, ""))]
             cells += [f"#{row.local_rank}", reasons(row), *([shown_score(row)] if with_scores else [])]
-            cells += [f"{row.cost:,}", str(row.position), clean(placed.citation_label)]
+            cells += [f"{row.cost:,}", str(row.position), plainly(placed.citation_label)]
             rows.append(cells)
     lines = table(columns, rows, style)
     for place, text in reversed(gaps):

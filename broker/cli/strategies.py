@@ -14,6 +14,7 @@ import click
 from broker.cli.encode import strategy_record
 from broker.cli.options import address_option, json_option
 from broker.cli.output import Style, style_of, write_json, write_lines
+from broker.cli.strategies_check import check
 from broker.cli.text import clean
 
 if TYPE_CHECKING:
@@ -22,16 +23,19 @@ if TYPE_CHECKING:
 EPILOG = """\
 \b
 --json: a record for each
-  name, description, compares_raw_scores, default, allowed,
+  name, version, description, compares_raw_scores, default, allowed,
   parameters [{name, type, default, description}]
 """
 
 
-@click.command("strategies", epilog=EPILOG)
+@click.group("strategies", epilog=EPILOG, invoke_without_command=True)
 @address_option
 @json_option
-def command(address: str, tls_ca: Path | None, as_json: bool) -> None:
+@click.pass_context
+def command(context: click.Context, address: str, tls_ca: Path | None, as_json: bool) -> None:
     """List the broker's ranking policies with their parameters; those that compare raw scores are flagged."""
+    if context.invoked_subcommand is not None:
+        return
     found = asyncio.run(_strategies(address, tls_ca))
     if as_json:
         for strategy in found:
@@ -40,10 +44,14 @@ def command(address: str, tls_ca: Path | None, as_json: bool) -> None:
         write_lines(strategy_lines(found, style_of(sys.stdout)))
 
 
+command.add_command(check)
+
+
 def strategy_lines(found: list[ListedStrategy], style: Style) -> Iterator[str]:
     """Every policy with what it compares, its flags and its parameters."""
     for strategy in found:
-        marks = [style.paint("default", "green")] if strategy.default else []
+        marks = [clean(strategy.version)] if strategy.version else []
+        marks += [style.paint("default", "green")] if strategy.default else []
         marks += [] if strategy.allowed else [style.paint("forbidden by the operator", "red", bold=True)]
         if strategy.compares_raw_scores:
             marks.append(style.paint("!! COMPARES RAW SCORES of different providers !!", "red", bold=True))

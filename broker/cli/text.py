@@ -6,7 +6,13 @@ terminal, and a direction-changing character must not reorder the line that it s
 
 from __future__ import annotations
 
+import re
 import unicodedata
+
+from broker.core.escaping import unescape
+
+_UNIT = re.compile(r"⟦U\+[0-9A-F]{4,6}⟧|.", re.DOTALL)
+"""What a cut never parts: an escape, or a character."""
 
 _UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
@@ -16,6 +22,11 @@ def clean(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(f"⟦U+{ord(c):04X}⟧" if unicodedata.category(c) in _UNPRINTABLE else c for c in text)
+
+
+def plainly(text: str) -> str:
+    """A text as it stands in a prompt, such as a label, with only that left escaped which a terminal may not get."""
+    return clean(unescape(text))
 
 
 def width(text: str) -> int:
@@ -34,6 +45,8 @@ def _columns(character: str) -> int:
 def clip(text: str, columns: int, ellipsis: str) -> str:
     """The text cut to at most so many columns, from the middle: the ends of a path or label tell most.
 
+    An escape is never cut in two.
+
     Args:
         text: A cleaned text.
         columns: At least 1.
@@ -42,21 +55,22 @@ def clip(text: str, columns: int, ellipsis: str) -> str:
     if width(text) <= columns:
         return text
     room = columns - width(ellipsis)
+    units = _UNIT.findall(text)
     if room < 2:
-        return _take(text, columns)
+        return "".join(_take(units, columns))
     # More of the end than of the start: file names and line numbers stand there.
-    head = _take(text, room // 4)
-    tail = _take(text[::-1], room - width(head))[::-1]
-    return head + ellipsis + tail
+    head = _take(units, room // 4)
+    tail = _take(units[::-1], room - width("".join(head)))[::-1]
+    return "".join((*head, ellipsis, *tail))
 
 
-def _take(text: str, columns: int) -> str:
+def _take(units: list[str], columns: int) -> list[str]:
     used = 0
-    for index, character in enumerate(text):
-        used += _columns(character)
+    for index, unit in enumerate(units):
+        used += width(unit)
         if used > columns:
-            return text[:index]
-    return text
+            return units[:index]
+    return units
 
 
 def plural(count: int, noun: str) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from fractions import Fraction
 from typing import Any
 
 from broker.core.composition import AuditRow, Composition
 from broker.core.frames import FrameRef
+from broker.core.ranking import dealt_in, exact_weight
+from broker.core.scores import Direction
 
 
 class Reasons:
@@ -20,8 +20,10 @@ class Reasons:
     """
 
     def __init__(self, composition: Composition) -> None:
-        strategy = composition.summary.strategy
+        strategy, rerank = composition.summary.strategy, composition.summary.rerank
+        self._pool = rerank.scored + rerank.unscored if rerank is not None else 0
         self._params: Mapping[str, Any] = strategy.params
+        self._negated = negated(composition) if strategy.compares_raw_scores else frozenset()
         self._say = _SAYINGS.get(strategy.name, _policy)
         self._copies: dict[FrameRef, list[AuditRow]] = defaultdict(list)
         for row in composition.audit:
@@ -30,7 +32,37 @@ class Reasons:
 
     def __call__(self, row: AuditRow) -> str:
         """The reason of one ranked row."""
-        return self._say(row, self._params, self._copies.get(FrameRef(row.provider, row.frame_id), []))
+        if row.prior_rank and row.rank <= self._pool:
+            score = number(float(row.rerank_score)) if row.rerank_score else "no score"
+            return f"reranked {score}, was {row.prior_rank}"
+        return self.by_strategy(row)
+
+    def by_strategy(self, row: AuditRow) -> str:
+        """What gave a ranked row its rank by the strategy, whatever a reranker made of it."""
+        told = self._say(row, self._params, self._copies.get(FrameRef(row.provider, row.frame_id), []))
+        if row.score and row.provider in self._negated:
+            return f"{row.score.scale_id} -({number(float(row.score.value))})"
+        return told
+
+
+def negated(composition: Composition) -> frozenset[str]:
+    """Providers whose scores a policy that compares raw ones turns round first: lower is better on their scales."""
+    lanes = ((lane.provider, lane.scale) for lane in composition.summary.lanes)
+    return frozenset(name for name, scale in lanes if scale and scale.direction is Direction.LOWER_IS_BETTER)
+
+
+def number(value: float) -> str:
+    """A score for people, in at most 4 significant digits; zero has no sign."""
+    return f"{value + 0.0:.4g}"
+
+
+def numbers_apart(one: float, other: float) -> tuple[str, str]:
+    """Two scores in as few digits as tell them apart, 4 at least."""
+    for digits in range(4, 18):
+        texts = f"{one + 0.0:.{digits}g}", f"{other + 0.0:.{digits}g}"
+        if texts[0] != texts[1]:
+            break
+    return texts
 
 
 def shown_score(row: AuditRow) -> str:
@@ -38,7 +70,7 @@ def shown_score(row: AuditRow) -> str:
     if row.score is None:
         return ""
     try:
-        value = f"{float(row.score.value):.4g}"
+        value = number(float(row.score.value))
     except ValueError:
         value = row.score.value
     return f"{row.score.scale_id} {value}"
@@ -54,10 +86,10 @@ def _per_provider_quota(row: AuditRow, params: Mapping[str, Any], _copies: list[
 
 
 def _trust_weighted(row: AuditRow, params: Mapping[str, Any], _copies: list[AuditRow]) -> str:
-    weight = Fraction(params["weights"].get(row.provider, params["default_weight"]))
+    weight = exact_weight(params["weights"].get(row.provider, params["default_weight"]))
     if not weight:
         return "weight 0: after all others"
-    return f"weight {float(weight):g}: round {math.ceil(row.local_rank / weight)}"
+    return f"weight {float(weight):g}: round {dealt_in(row.local_rank, weight)}"
 
 
 def _reciprocal_rank_fusion(row: AuditRow, _params: Mapping[str, Any], copies: list[AuditRow]) -> str:
@@ -69,7 +101,7 @@ def _score_descending(row: AuditRow, _params: Mapping[str, Any], _copies: list[A
 
 
 def _precomputed(row: AuditRow, params: Mapping[str, Any], _copies: list[AuditRow]) -> str:
-    return "named" if row.rank <= int(params["named"]) else "not named: round robin"
+    return "named" if (row.prior_rank or row.rank) <= int(params["named"]) else "not named: round robin"
 
 
 def _policy(_row: AuditRow, _params: Mapping[str, Any], _copies: list[AuditRow]) -> str:

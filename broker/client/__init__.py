@@ -1,7 +1,7 @@
 """What users import: providers that answer, clients that ask, and the plain values that both speak in.
 
-Nothing of gRPC stands in any of these. It is loaded when :class:`Provider`, :class:`ContextClient` or
-:class:`BlockingContextClient` is first named, and not by the values.
+Nothing of gRPC stands in any of these. It is loaded when :class:`Provider`, :class:`ContextClient`,
+:class:`BlockingContextClient` or :class:`Reranker` is first named, and not by the values.
 """
 
 from __future__ import annotations
@@ -9,17 +9,39 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from broker.client.answering import AnswerFunction
+from broker.client.calls import ComposeOptions, Event
 from broker.client.query import Query
-from broker.core.composition import Composition, Placed
-from broker.core.frames import Frame, Provenance, Relation
-from broker.core.request import Duplicates, Fence, Floor, PartialLanes, Placement
+from broker.core.composition import (
+    AuditRow,
+    AuditScore,
+    AuditSummary,
+    BudgetRecord,
+    Citation,
+    Composition,
+    FloorRecord,
+    LaneSummary,
+    Placed,
+    Reason,
+    RerankOutcome,
+    RerankRecord,
+    StrategyRecord,
+    Usage,
+    UsageFigures,
+)
+from broker.core.frames import KINDS, Frame, FrameRef, Provenance, Relation
+from broker.core.lanes import LaneEnd, LaneUpdate, Unreadable
+from broker.core.request import Duplicates, Fence, Floor, PartialLanes, Placement, Rerank
 from broker.core.scores import UNIT, Direction, ScoreScale
 from broker.core.strategies import (
+    Parameter,
     PerProviderQuota,
+    PluginStrategy,
     Precomputed,
     ReciprocalRankFusion,
     RoundRobin,
     ScoreDescending,
+    Strategy,
     TrustWeighted,
 )
 from broker.errors import (
@@ -39,65 +61,94 @@ from broker.errors import (
     Unavailable,
     Unimplemented,
 )
-from broker.gather.events import Rejection
-from broker.gather.fabric import Violation
+from broker.wire.events import Rejection, Violation
 from broker.wire.listings import ListedInstance, ListedProvider, ListedStrategy
 from broker.wire.requests import InlineLane
-from broker.wire.updates import Accepted, LaneSource, LaneUpdate, OpenedLane
+from broker.wire.reranking import RerankText
+from broker.wire.updates import Accepted, LaneSource, OpenedLane
 
 if TYPE_CHECKING:
     from broker.client.blocking import BlockingContextClient
     from broker.client.context import ContextClient
     from broker.client.provider import Provider
+    from broker.client.reranker import Reranker, ScoreFunction, Scores
 
 __all__ = [
+    "KINDS",
     "UNIT",
     "Aborted",
     "Accepted",
     "AlreadyExists",
+    "AnswerFunction",
+    "AuditRow",
+    "AuditScore",
+    "AuditSummary",
     "BlockingContextClient",
     "BrokerError",
+    "BudgetRecord",
     "Cancelled",
+    "Citation",
+    "ComposeOptions",
     "Composition",
     "ContextClient",
     "DeadlineExceeded",
     "Direction",
     "Duplicates",
+    "Event",
     "FailedPrecondition",
     "Fence",
     "FieldViolation",
     "Floor",
+    "FloorRecord",
     "Frame",
+    "FrameRef",
     "InlineLane",
     "Internal",
     "InvalidArgument",
+    "LaneEnd",
     "LaneSource",
+    "LaneSummary",
     "LaneUpdate",
     "ListedInstance",
     "ListedProvider",
     "ListedStrategy",
     "NotFound",
     "OpenedLane",
+    "Parameter",
     "PartialLanes",
     "PerProviderQuota",
     "PermissionDenied",
     "Placed",
     "Placement",
+    "PluginStrategy",
     "Precomputed",
     "Provenance",
     "Provider",
     "Query",
+    "Reason",
     "ReciprocalRankFusion",
     "Rejection",
     "Relation",
+    "Rerank",
+    "RerankOutcome",
+    "RerankRecord",
+    "RerankText",
+    "Reranker",
     "ResourceExhausted",
     "RoundRobin",
     "ScoreDescending",
+    "ScoreFunction",
     "ScoreScale",
+    "Scores",
+    "Strategy",
+    "StrategyRecord",
     "TrustWeighted",
     "Unauthenticated",
     "Unavailable",
     "Unimplemented",
+    "Unreadable",
+    "Usage",
+    "UsageFigures",
     "Violation",
 ]
 
@@ -105,6 +156,9 @@ _LOADED_ON_USE = {
     "BlockingContextClient": "broker.client.blocking",
     "ContextClient": "broker.client.context",
     "Provider": "broker.client.provider",
+    "Reranker": "broker.client.reranker",
+    "ScoreFunction": "broker.client.reranker",
+    "Scores": "broker.client.reranker",
 }
 
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
-from typing import TypeAlias
+from functools import partial
+from typing import Any, TypeAlias
 
 from broker.client.outgoing import Filling
 from broker.client.query import Query
 from broker.core.frames import Frame
-from broker.gather.events import Ask, Batch, LaneEnded
+from broker.core.given import given
+from broker.core.grants import Allowance
 from broker.wire.batches import join_batch
+from broker.wire.events import Ask, Batch, LaneEnded
 from broker.wire.frames import encode_frame
 from broker.wire.sessions import Limits, attach_request
 
@@ -29,6 +33,52 @@ Outbox: TypeAlias = "asyncio.Queue[tuple[Answering | None, bytes]]"
 log = logging.getLogger("broker.client")
 
 
+def answer_problem(answer: object) -> str | None:
+    """Why something cannot answer questions, as words to put into an error; None: nothing is known against it.
+
+    A plain function may return what an async one would; only one that was written with ``def`` and is no wrapper of an
+    async one is refused, for what it returns is seen when the first question comes.
+    """
+    wanted = "expected an async function that returns frames, or an async generator that yields them"
+    if isinstance(answer, type) or not callable(answer):
+        return f"{wanted}; got {given(answer)}"
+    written: Any = answer
+    while isinstance(written, partial):
+        written = written.func
+    written = inspect.unwrap(written)
+    if inspect.iscoroutinefunction(written) or inspect.isasyncgenfunction(written):
+        return None
+    if inspect.isroutine(written) and getattr(written, "__name__", "") != "<lambda>":
+        return f"{wanted}; {written.__name__}() is a plain function: write `async def`"
+    return None
+
+
+class Answerer:
+    """The user's function, and what has been said of its answers already.
+
+    Args:
+        name: The provider's name, for the log.
+        function: The function.
+    """
+
+    def __init__(self, name: str, function: AnswerFunction) -> None:
+        self.name = name
+        self.function = function
+        self._told = False
+
+    def trimmed(self, query: Query) -> None:
+        """More was answered than was granted; it is said once."""
+        if not self._told:
+            self._told = True
+            log.warning(
+                "%s answers with more than the broker grants; what is beyond %d frames or %d tokens of content is not "
+                "sent. An answer should heed query.max_frames and query.max_tokens (this is said once)",
+                self.name,
+                query.max_frames,
+                query.max_tokens,
+            )
+
+
 class Answering:
     """One question being answered.
 
@@ -41,13 +91,18 @@ class Answering:
         self.query_id = ask.query_id
         self.cancelled = False
         self._query = _query(ask)
+        self._allowance = Allowance(self._query.max_frames, self._query.max_tokens)
+        self._limits = limits
         self._filling = Filling(limits)
         self._outbox = outbox
         self._putting = False
         self._timer: asyncio.TimerHandle | None = None
 
-    async def run(self, answer: AnswerFunction) -> None:
+    async def run(self, answerer: Answerer) -> None:
         """Calls the user's function and puts its frames and their end into the outbox.
+
+        A broker takes one frame or token beyond its grant for a lie, and drops the lane; so what does not fit the grant
+        is not sent.
 
         Whatever the function raises ends the lane as failed, with the error's type and nothing else; the error itself
         goes to the log. Frames given before it are sent.
@@ -55,9 +110,7 @@ class Answering:
         end = LaneEnded(self.query_id)
         try:
             try:
-                async with aclosing(_frames(answer(self._query))) as frames:
-                    async for frame in frames:
-                        await self._add(_encoded(frame))
+                await self._answer(answerer)
             except asyncio.CancelledError as error:
                 task = asyncio.current_task()
                 if task is None or task.cancelling():
@@ -71,6 +124,23 @@ class Answering:
         finally:
             if self._timer is not None:
                 self._timer.cancel()
+
+    async def _answer(self, answerer: Answerer) -> None:
+        count = 0
+        async with aclosing(_frames(answerer.function(self._query))) as frames:
+            async for frame in frames:
+                data = encode_frame(frame, f"frames[{count}]")
+                count += 1
+                # One that is too large is dropped by the broker, whose audit has it at no tokens.
+                too_large = len(data) > self._limits.max_frame_bytes
+                if self._allowance.pay(0) if too_large else self._allowance.take(frame):
+                    await self._add(data)
+                    continue
+                answerer.trimmed(self._query)
+                if self._allowance.spent:
+                    return
+                # A smaller one may follow; a generator without end, and without a wait of its own, holds up nobody.
+                await asyncio.sleep(0)
 
     async def _add(self, frame: bytes) -> None:
         if not self._filling.fits(frame):
@@ -103,7 +173,13 @@ class Answering:
 
 async def _frames(answer: Awaitable[Iterable[Frame]] | AsyncIterable[Frame]) -> AsyncGenerator[Frame, None]:
     if not isinstance(answer, AsyncIterable):
-        for frame in await answer:
+        # Annotations bind nobody.
+        if not inspect.isawaitable(answer):
+            raise TypeError(f"the answer function returned {given(answer)}; write it with `async def`")
+        frames: Any = await answer
+        if not isinstance(frames, Iterable) or isinstance(frames, str | bytes | Mapping):
+            raise TypeError(f"the answer must be a list of Frame; got {given(frames)}")
+        for frame in frames:
             yield frame
         return
     try:
@@ -113,12 +189,6 @@ async def _frames(answer: Awaitable[Iterable[Frame]] | AsyncIterable[Frame]) -> 
         close = getattr(answer, "aclose", None)
         if close is not None:
             await close()
-
-
-def _encoded(frame: Frame) -> bytes:
-    if not isinstance(frame, Frame):
-        raise TypeError(f"an answer is made of Frame, not of {type(frame).__name__}")
-    return encode_frame(frame)
 
 
 def _query(ask: Ask) -> Query:

@@ -24,7 +24,7 @@ from broker.client.calls import (
     parsed,
     push_data,
 )
-from broker.client.channel import DEFAULT_ADDRESS, open_blocking_channel, translated
+from broker.client.channel import DEFAULT_ADDRESS, check_timeout, open_blocking_channel, translated
 from broker.core.composition import Composition
 from broker.core.frames import Frame
 from broker.core.scores import UNIT, ScoreScale
@@ -38,11 +38,11 @@ class BlockingContextClient:
     It may be shared between threads. Called where an event loop runs it works, and holds that loop up meanwhile.
 
     Args:
-        address: ``host:port``.
+        address: ``host:port`` or ``unix:PATH``.
         tls_ca: File of the certificates, in PEM, that the broker's own must descend from; None: plain text.
 
     Raises:
-        InvalidArgument: The address is none (``ADDRESS``), or the file cannot be read (``TLS_CA``).
+        InvalidArgument: The address has another form (``ADDRESS``), or the file cannot be read (``TLS_CA``).
     """
 
     def __init__(self, address: str = DEFAULT_ADDRESS, *, tls_ca: str | Path | None = None) -> None:
@@ -63,7 +63,8 @@ class BlockingContextClient:
         self, goal: str, *, timeout: float | None = None, **options: Unpack[ComposeOptions]
     ) -> Generator[Event, None, None]:
         """See :meth:`~broker.client.context.ContextClient.stream`."""
-        request = compose_data(goal, **options)
+        check_timeout(timeout)
+        request = compose_data(goal, options)
         answer = Answer()
         call = self._channel.unary_stream(COMPOSE)(request, timeout=timeout)
         try:
@@ -95,6 +96,7 @@ class BlockingContextClient:
         timeout: float | None = 30.0,
     ) -> int:
         """See :meth:`~broker.client.context.ContextClient.push`."""
+        check_timeout(timeout)
         parts = push_data(provider, request_id, frames, scale)
         try:
             data = self._channel.stream_unary(PUSH)(iter(parts), timeout=timeout)
@@ -122,6 +124,7 @@ class BlockingContextClient:
         return self._opened
 
     def _ask(self, method: str, request: bytes, timeout: float | None) -> bytes:
+        check_timeout(timeout)
         try:
             data: bytes = self._channel.unary_unary(method)(request, timeout=timeout)
         except grpc.RpcError as error:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Required, TypeAlias, TypedDict, TypeVar
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Any, Required, TypeAlias, TypedDict, TypeVar, get_origin, get_type_hints
 
 from contextbroker.v1 import context_service_pb2 as pb
 from google.protobuf.message import DecodeError, Message
@@ -11,14 +13,16 @@ from google.protobuf.message import DecodeError, Message
 from broker.client.outgoing import batches_of, encoded
 from broker.core.composition import Composition, Placed
 from broker.core.frames import Frame
-from broker.core.request import CompositionRequest, Duplicates, Fence, Floor, PartialLanes, Placement
+from broker.core.lanes import LaneUpdate
+from broker.core.request import CompositionRequest, Duplicates, Fence, Floor, PartialLanes, Placement, Rerank
 from broker.core.scores import ScoreScale
 from broker.core.strategies import Strategy
 from broker.errors import FieldViolation, Internal, InvalidArgument
 from broker.wire.compositions import CompositionReader
 from broker.wire.pushes import PushHeader, push_header, push_part
 from broker.wire.requests import ComposeCall, InlineLane, compose_request
-from broker.wire.updates import Accepted, LaneUpdate, read_accepted, read_lane_update
+from broker.wire.typed import held, require
+from broker.wire.updates import Accepted, read_accepted, read_lane_update
 
 COMPOSE = "/contextbroker.v1.ContextService/Compose"
 LIST_PROVIDERS = "/contextbroker.v1.ContextService/ListProviders"
@@ -57,6 +61,7 @@ class ComposeOptions(TypedDict, total=False):
         question: What to restate; implies ``restate_question``. Empty: ``query_text``, then the goal.
         include_local_scores: Puts each frame's own score into its audit row.
         request_id: The caller's name for the request, unique while it runs; empty: the broker makes one.
+        rerank: A second ranking by a reranker of the broker's, such as ``Rerank("lexical", top_n=10)``; None: none.
     """
 
     max_tokens: Required[int]
@@ -82,9 +87,43 @@ class ComposeOptions(TypedDict, total=False):
     question: str
     include_local_scores: bool
     request_id: str
+    rerank: Rerank | None
 
 
-def compose_data(
+_HINTS: Mapping[str, Any] = get_type_hints(ComposeOptions)
+
+
+def compose_data(goal: str, options: ComposeOptions) -> bytes:
+    """A serialized request.
+
+    Raises:
+        TypeError: An option that does not exist, or ``max_tokens`` is missing.
+        InvalidArgument: An option is of another type, or has a value that the wire cannot carry, with the field's path.
+    """
+    return compose_request(_call(goal, **_checked(goal, options))).SerializeToString()
+
+
+def _checked(goal: str, options: ComposeOptions) -> ComposeOptions:
+    for name in options:
+        if name not in _HINTS:
+            near = get_close_matches(name, _HINTS, 1)
+            advice = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(_HINTS))}"
+            raise TypeError(f"compose() and stream() take no option {name!r}; {advice}")
+    if "max_tokens" not in options:
+        raise TypeError("compose() and stream() need max_tokens: the tokens that the whole prompt may take")
+    values: Any = {
+        name: held(value) if get_origin(_HINTS[name]) is Iterable else value for name, value in options.items()
+    }
+    if isinstance(lanes := values.get("inline_lanes"), Collection):
+        values["inline_lanes"] = [
+            replace(lane, frames=held(lane.frames)) if isinstance(lane, InlineLane) else lane for lane in lanes
+        ]
+    require(("goal", goal, str), *((name, value, _HINTS[name]) for name, value in values.items()))
+    checked: ComposeOptions = values
+    return checked
+
+
+def _call(
     goal: str,
     *,
     max_tokens: int,
@@ -110,14 +149,10 @@ def compose_data(
     question: str = "",
     include_local_scores: bool = False,
     request_id: str = "",
-) -> bytes:
-    """A serialized request; see :class:`ComposeOptions`.
-
-    Raises:
-        InvalidArgument: A value that the wire cannot carry, with the field's path.
-    """
+    rerank: Rerank | None = None,
+) -> ComposeCall:
     asked = question or query_text or goal
-    call = ComposeCall(
+    return ComposeCall(
         goal=goal,
         composition=CompositionRequest(
             max_tokens=max_tokens,
@@ -131,20 +166,20 @@ def compose_data(
             fence=fence,
             question=asked if restate_question or question else "",
             include_local_scores=include_local_scores,
+            rerank=rerank,
         ),
         request_id=request_id,
         query_text=query_text,
-        kinds=_texts("kinds", kinds),
-        anchors=_texts("anchors", anchors),
-        providers=_texts("providers", providers),
-        required_providers=_texts("required_providers", required_providers),
-        expect_pushes=_texts("expect_pushes", expect_pushes),
+        kinds=tuple(kinds),
+        anchors=tuple(anchors),
+        providers=tuple(providers),
+        required_providers=tuple(required_providers),
+        expect_pushes=tuple(expect_pushes),
         inline_lanes=tuple(InlineLane(lane.provider, lane.scale, tuple(lane.frames)) for lane in inline_lanes),
         no_providers=no_providers,
         collect_timeout=collect_timeout,
         strategy=strategy,
     )
-    return compose_request(call).SerializeToString()
 
 
 Parsed = TypeVar("Parsed", bound=Message)
@@ -154,12 +189,12 @@ def parsed(kind: type[Parsed], data: bytes) -> Parsed:
     """A message of the broker's.
 
     Raises:
-        Internal: The bytes are none (``ANSWER_BROKEN``).
+        Internal: The bytes do not parse (``ANSWER_BROKEN``).
     """
     try:
         return kind.FromString(data)
     except DecodeError:
-        text = f"the answer is no {kind.DESCRIPTOR.name}: its bytes do not parse; is it a broker that answers?"
+        text = f"the answer is not a {kind.DESCRIPTOR.name}: its bytes do not parse; is it a broker that answers?"
         raise Internal("ANSWER_BROKEN", text) from None
 
 
@@ -173,7 +208,7 @@ class Answer:
         """The events of one message, in order; none where it brings nothing that is told by itself.
 
         Raises:
-            Internal: The bytes are no part of an answer, or follow its end (``ANSWER_BROKEN``).
+            Internal: The bytes are not part of an answer, or follow its end (``ANSWER_BROKEN``).
         """
         message = parsed(pb.ComposeResponse, data)
         placed = self._reader.take(message)
@@ -198,17 +233,15 @@ def push_data(provider: str, request_id: str, frames: Iterable[Frame], scale: Sc
     """The serialized parts of a delivery.
 
     Raises:
-        InvalidArgument: A value that the wire cannot carry, with the field's path.
+        InvalidArgument: A value of another type, or one that the wire cannot carry, with the field's path.
     """
+    require(("provider", provider, str), ("request_id", request_id, str), ("scale", scale, ScoreScale))
+    frames = held(frames)
+    if not isinstance(frames, Collection) or isinstance(frames, str | bytes | Mapping):
+        require(("frames", frames, Iterable[Frame]))
     try:
         header = push_header(PushHeader(provider, request_id, scale))
-    except (TypeError, ValueError) as error:
-        raise InvalidArgument.of([FieldViolation("header", "FIELD_INVALID", str(error))]) from None
+    except UnicodeEncodeError:
+        text = "provider or request_id has a lone surrogate; send valid text"
+        raise InvalidArgument.of([FieldViolation("header", "TEXT_MALFORMED", text)]) from None
     return [header, *map(push_part, batches_of(encoded(frames)))]
-
-
-def _texts(name: str, values: Iterable[str]) -> tuple[str, ...]:
-    # One text is a sequence of texts too, and never what was meant.
-    if isinstance(values, str):
-        raise InvalidArgument.of([FieldViolation(name, "FIELD_INVALID", "give a list of texts, not one text")])
-    return tuple(values)

@@ -3,23 +3,56 @@
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 from pathlib import Path
 from typing import Any
 
 import grpc
 import grpc.aio
 
+from broker.addresses import address_problem, is_loopback
+from broker.core.given import given
 from broker.errors import BrokerError, DeadlineExceeded, FieldViolation, InvalidArgument, ResourceExhausted, Unavailable
-from broker.wire.status import error_from_status, read_details
+from broker.wire.status import DETAILS_KEY, error_from_status, read_details
+from broker.wire.typed import require
+
+MAX_SECONDS = 1e9
+"""The longest timeout of a call."""
 
 DEFAULT_ADDRESS = "127.0.0.1:7433"
 """Where a broker listens unless it was told otherwise."""
 
-_DETAILS_KEY = "grpc-status-details-bin"
-
 # Part of what the core says when it has no connection, as against one that broke.
 _NO_CONNECTION = ("failed to connect", "connection refused", "dns", "name resolution", "no route", "unreachable")
+
+# What the core puts before the cause, each time the same.
+_BEFORE_CAUSE = ("Failed to connect to remote host: ", "last error: UNKNOWN: ", "last error: ")
+
+
+def check_place(address: str, tls_ca: str | Path | None) -> None:
+    """Refuses what no channel can be made of, before anything is connected.
+
+    Args:
+        address: ``host:port`` or ``unix:PATH``.
+        tls_ca: File of the certificates, in PEM, that the broker's own must descend from; None: plain text.
+
+    Raises:
+        InvalidArgument: The address has another form (``ADDRESS``), or ``tls_ca`` is not a path (``FIELD_INVALID``).
+    """
+    if problem := address_problem(address, unix=True):
+        raise InvalidArgument.of([FieldViolation("address", "ADDRESS", problem)])
+    require(("tls_ca", tls_ca, str | Path | None))
+
+
+def check_timeout(timeout: float | None) -> None:
+    """Refuses what is not a number of seconds.
+
+    Raises:
+        InvalidArgument: It is of another type (``FIELD_INVALID``), NaN or too large (``OUT_OF_RANGE``).
+    """
+    require(("timeout", timeout, float | None))
+    if timeout is not None and not -MAX_SECONDS <= timeout <= MAX_SECONDS:
+        text = f"expected at most {MAX_SECONDS:g} seconds, got {given(timeout)}; give None to wait as long as it takes"
+        raise InvalidArgument.of([FieldViolation("timeout", "OUT_OF_RANGE", text)])
 
 
 def open_channel(address: str, tls_ca: str | Path | None) -> grpc.aio.Channel:
@@ -30,20 +63,20 @@ def open_channel(address: str, tls_ca: str | Path | None) -> grpc.aio.Channel:
         tls_ca: File of the certificates, in PEM, that the broker's own must descend from; None: plain text.
 
     Raises:
-        InvalidArgument: The address is none (``ADDRESS``), or the file cannot be read (``TLS_CA``).
+        InvalidArgument: As :func:`check_place`; or the file cannot be read (``TLS_CA``).
     """
-    target, options = _target(address), _options(address)
+    check_place(address, tls_ca)
     if tls_ca is None:
-        return grpc.aio.insecure_channel(target, options=options)
-    return grpc.aio.secure_channel(target, _credentials(tls_ca), options=options)
+        return grpc.aio.insecure_channel(address, options=_options(address))
+    return grpc.aio.secure_channel(address, _credentials(tls_ca), options=_options(address))
 
 
 def open_blocking_channel(address: str, tls_ca: str | Path | None) -> grpc.Channel:
     """A channel for threads; as :func:`open_channel` in all else."""
-    target, options = _target(address), _options(address)
+    check_place(address, tls_ca)
     if tls_ca is None:
-        return grpc.insecure_channel(target, options=options)
-    return grpc.secure_channel(target, _credentials(tls_ca), options=options)
+        return grpc.insecure_channel(address, options=_options(address))
+    return grpc.secure_channel(address, _credentials(tls_ca), options=_options(address))
 
 
 async def send(call: Any, data: bytes) -> bool:
@@ -51,7 +84,7 @@ async def send(call: Any, data: bytes) -> bool:
 
     A write that crosses the peer's last word fails in the core, and grpc.aio's own ``write()`` then puts INTERNAL in
     the place of the status that the peer had sent: a provider would take a verdict for an accident and try again. So
-    the layer below it is used, which only raises.
+    the layer below it is used, which only raises; it is private, and a grpcio that no longer has it gets ``write()``.
 
     Args:
         call: A stream's call; no other task may write to it.
@@ -59,7 +92,8 @@ async def send(call: Any, data: bytes) -> bool:
     """
     try:
         await call.wait_for_connection()
-        await call._cython_call.send_serialized_message(data)  # noqa: SLF001 - see above
+        below = getattr(call, "_cython_call", None)
+        await getattr(below, "send_serialized_message", call.write)(data)
     except (grpc.RpcError, grpc.aio.BaseError):
         return False
     return True
@@ -72,7 +106,7 @@ async def end_sending(call: Any) -> None:
 
 
 def translated(error: grpc.RpcError, address: str) -> BrokerError:
-    """The broker's own error that a failed call stands for; where there is none, one that says what to do.
+    """The broker's own error that a failed call stands for; where it sent none, one that says what to do.
 
     Args:
         error: What gRPC raised.
@@ -82,14 +116,14 @@ def translated(error: grpc.RpcError, address: str) -> BrokerError:
     code = getattr(error, "code", lambda: None)() or grpc.StatusCode.UNKNOWN
     text = getattr(error, "details", lambda: "")() or ""
     trailing = getattr(error, "trailing_metadata", lambda: ())() or ()
-    data = next((value for key, value in trailing if key == _DETAILS_KEY), None)
+    data = next((value for key, value in trailing if key == DETAILS_KEY), None)
     details = read_details(data) if isinstance(data, bytes) else None
     if details is not None:
         return error_from_status(code.name, details, text)
     if code is grpc.StatusCode.UNAVAILABLE:
         if any(part in text.lower() for part in _NO_CONNECTION):
             advice = "start one with `context-broker serve`, or give the address of one that runs"
-            return Unavailable("UNREACHABLE", f"no broker answers at {address}; {advice} ({text})")
+            return Unavailable("UNREACHABLE", f"no broker answers at {address}; {advice} ({_cause(text)})")
         return Unavailable("CONNECTION_LOST", f"the connection to the broker at {address} was lost; try again ({text})")
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         text = f"the broker at {address} did not answer within the call's timeout"
@@ -117,33 +151,24 @@ def _options(address: str) -> list[tuple[str, int]]:
         ("grpc.max_send_message_length", -1),
         # Details of an error are metadata.
         ("grpc.max_metadata_size", 64 * 1024),
+        # A channel lives, and goes on connecting, as long as anything refers to one of its calls, such as an error
+        # that someone keeps: without a call that runs, it lets go of its connection.
+        ("grpc.client_idle_timeout_ms", 60_000),
     ]
-    if _is_local(address):
+    if is_loopback(address):
         # A proxy that the environment names for the outside cannot reach this machine's own broker.
         options.append(("grpc.enable_http_proxy", 0))
     return options
 
 
-def _is_local(address: str) -> bool:
-    host = address.rpartition(":")[0].strip("[]")
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _target(address: str) -> str:
-    if not address or address.startswith(("http:", "https:", "grpc:")) or any(c.isspace() for c in address):
-        text = f"{address!r} is no address; give host:port, such as {DEFAULT_ADDRESS}"
-        raise InvalidArgument.of([FieldViolation("address", "ADDRESS", text)])
-    return address
+def _cause(text: str) -> str:
+    """The end of what the core says of a failed connection; the rest is the same each time."""
+    return next((text.rpartition(before)[2] for before in _BEFORE_CAUSE if before in text), text)
 
 
 def _credentials(tls_ca: str | Path) -> grpc.ChannelCredentials:
     try:
         return grpc.ssl_channel_credentials(Path(tls_ca).read_bytes())
-    except OSError as error:
+    except (OSError, ValueError) as error:
         text = f"the certificates cannot be read: {error}"
         raise InvalidArgument.of([FieldViolation("tls_ca", "TLS_CA", text)]) from None

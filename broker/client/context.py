@@ -29,7 +29,15 @@ from broker.client.calls import (
     parsed,
     push_data,
 )
-from broker.client.channel import DEFAULT_ADDRESS, end_sending, open_channel, send, translated
+from broker.client.channel import (
+    DEFAULT_ADDRESS,
+    check_place,
+    check_timeout,
+    end_sending,
+    open_channel,
+    send,
+    translated,
+)
 from broker.core.composition import Composition
 from broker.core.frames import Frame
 from broker.core.scores import UNIT, ScoreScale
@@ -46,11 +54,15 @@ class ContextClient:
     every provider that it asked.
 
     Args:
-        address: ``host:port``.
+        address: ``host:port`` or ``unix:PATH``.
         tls_ca: File of the certificates, in PEM, that the broker's own must descend from; None: plain text.
+
+    Raises:
+        InvalidArgument: The address has another form (``ADDRESS``).
     """
 
     def __init__(self, address: str = DEFAULT_ADDRESS, *, tls_ca: str | Path | None = None) -> None:
+        check_place(address, tls_ca)
         self.address = address
         self._tls_ca = tls_ca
         self._opened: grpc.aio.Channel | None = None
@@ -85,7 +97,8 @@ class ContextClient:
         Raises:
             BrokerError: As the class says; also :class:`~broker.errors.Internal` when the answer ends without its end.
         """
-        request = compose_data(goal, **options)
+        check_timeout(timeout)
+        request = compose_data(goal, options)
         answer = Answer()
         with self._typed():
             call = self._channel.unary_stream(COMPOSE)(request, timeout=timeout)
@@ -132,6 +145,7 @@ class ContextClient:
         Returns:
             Frames that the broker read; it does not say whether a request waits for them.
         """
+        check_timeout(timeout)
         parts = push_data(provider, request_id, frames, scale)
         with self._typed():
             call = self._channel.stream_stream(PUSH)(timeout=timeout)
@@ -169,6 +183,7 @@ class ContextClient:
         return self._opened
 
     async def _ask(self, method: str, request: bytes, timeout: float | None) -> bytes:
+        check_timeout(timeout)
         with self._typed():
             data: bytes = await self._channel.unary_unary(method)(request, timeout=timeout)
         return data

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Iterable, Iterator
 
 from broker.core.frames import Frame
-from broker.errors import BrokerError, FieldViolation, InvalidArgument
 from broker.wire.batches import MAX_BATCH_BYTES
 from broker.wire.frames import encode_frame
 from broker.wire.sessions import DEFAULT_LIMITS, Limits
@@ -44,7 +43,7 @@ class Filling:
     def add(self, frame: bytes) -> None:
         """Adds a frame that fits. One that no message can hold is cut to what the broker still counts as too large."""
         if _weight(frame) > self._room:
-            log.warning("a frame of %d bytes is more than a message may hold; the broker will drop it", len(frame))
+            log.warning("a frame of %d bytes does not fit one message; the broker will drop it", len(frame))
             frame = frame[: self._cut]
         self._frames.append(frame)
         self._size += _weight(frame)
@@ -59,7 +58,7 @@ class Filling:
 
 
 def batches_of(frames: Iterable[bytes], limits: Limits = DEFAULT_LIMITS) -> Iterator[list[bytes]]:
-    """Encoded frames in batches, none empty."""
+    """Encoded frames in batches; no batch is empty."""
     filling = Filling(limits)
     for frame in frames:
         if not filling.fits(frame):
@@ -73,15 +72,10 @@ def encoded(frames: Iterable[Frame]) -> Iterator[bytes]:
     """Frames encoded, each when it is asked for.
 
     Raises:
-        InvalidArgument: One holds a value that the wire cannot carry, with its path.
+        InvalidArgument: One has a value that the wire cannot carry, with its path.
     """
     for i, frame in enumerate(frames):
-        try:
-            yield encode_frame(frame)
-        except BrokerError:
-            raise
-        except (TypeError, ValueError, AttributeError) as error:
-            raise InvalidArgument.of([FieldViolation(f"frames[{i}]", "FIELD_INVALID", str(error))]) from None
+        yield encode_frame(frame, f"frames[{i}]")
 
 
 def _weight(frame: bytes) -> int:

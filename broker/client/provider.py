@@ -6,19 +6,19 @@ import asyncio
 import logging
 import os
 import secrets
-import signal
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from broker.client.answering import AnswerFunction
+from broker.client.answering import Answerer, AnswerFunction, answer_problem
 from broker.client.backoff import Backoff
 from broker.client.calls import ATTACH
 from broker.client.channel import DEFAULT_ADDRESS, open_channel
+from broker.client.running import until_signal
 from broker.client.session import Session
+from broker.client.standing import Standing
 from broker.core.names import provider_name_problem
 from broker.core.scores import UNIT, ScoreScale
 from broker.errors import (
@@ -31,8 +31,9 @@ from broker.errors import (
     Unauthenticated,
     Unimplemented,
 )
-from broker.gather.events import Hello, Rejection
+from broker.wire.events import Hello, Rejection
 from broker.wire.frames import kind_number
+from broker.wire.typed import held, require
 
 GOOD_SESSION_SECONDS = 5.0
 """A session that stood this long was a good one: the next failure waits as briefly as the first."""
@@ -63,7 +64,8 @@ class Provider:
         on_rejected: Told of everything that the broker did not take; it is logged as a warning in any case.
 
     Raises:
-        InvalidArgument: The name, a kind, the instance id or ``max_in_flight`` is none, with the field.
+        InvalidArgument: An argument is not what it should be, with its name: ``PROVIDER_NAME``, ``ANSWER``,
+            ``KIND_UNKNOWN``, ``INSTANCE_ID``, ``OUT_OF_RANGE``; of another type: ``FIELD_INVALID``.
     """
 
     def __init__(
@@ -78,20 +80,34 @@ class Provider:
         max_in_flight: int = 64,
         on_rejected: Callable[[Rejection], None] | None = None,
     ) -> None:
+        kinds = held(kinds)
+        require(
+            ("name", name, str),
+            ("scale", scale, ScoreScale),
+            ("kinds", kinds, Iterable[str]),
+            ("instance_id", instance_id, str | None),
+            ("version", version, str),
+            ("max_in_flight", max_in_flight, int),
+            ("on_rejected", on_rejected, Callable[[Rejection], None] | None),
+        )
+        if problem := answer_problem(answer):
+            raise InvalidArgument.of([FieldViolation("answer", "ANSWER", problem)])
         if problem := provider_name_problem(name):
             raise InvalidArgument.of([FieldViolation("name", "PROVIDER_NAME", problem)])
         if not 1 <= max_in_flight <= MAX_IN_FLIGHT:
             text = f"{max_in_flight} is out of range; give 1 to {MAX_IN_FLIGHT}"
             raise InvalidArgument.of([FieldViolation("max_in_flight", "OUT_OF_RANGE", text)])
         instance = _instance_id() if instance_id is None else instance_id
-        if not 1 <= len(instance.encode()) <= 128:
+        if not 1 <= len(instance.encode(errors="replace")) <= 128:
             raise InvalidArgument.of([FieldViolation("instance_id", "INSTANCE_ID", "give 1 to 128 bytes")])
-        kinds = tuple(kinds)
+        for field, text in (("instance_id", instance), ("version", version), ("scale.id", scale.id)):
+            if not _is_text(text):
+                raise InvalidArgument.of([FieldViolation(field, "TEXT_MALFORMED", "has a lone surrogate")])
         for i, kind in enumerate(kinds):
             kind_number(kind, f"kinds[{i}]")
-        self._hello = Hello(name, instance, version, kinds, scale, max_in_flight)
-        self._answer = answer
-        self._reject = on_rejected
+        self._hello = Hello(name, instance, version, tuple(kinds), scale, max_in_flight)
+        self._answerer = Answerer(name, answer)
+        self._on_rejected = on_rejected
         self._serving: _Serving | None = None
 
     @property
@@ -114,7 +130,7 @@ class Provider:
         """Attaches and answers until :meth:`stop`, attaching again whenever the session ends otherwise.
 
         Args:
-            address: ``host:port`` of the broker.
+            address: The broker's, ``host:port`` or ``unix:PATH``.
             tls_ca: File of the certificates, in PEM, that the broker's own must descend from; None: plain text.
             on_attached: Told the session's id each time that the provider has attached.
 
@@ -128,33 +144,55 @@ class Provider:
         """
         if self._serving is not None:
             raise RuntimeError("this provider is serving already; make another one for another broker")
+        require(("on_attached", on_attached, Callable[[str], None] | None))
+        # One for all attempts: it has one connection at most, and each further one could stand as long as any of its
+        # calls is referred to.
+        channel = open_channel(address, tls_ca)
         self._serving = serving = _Serving()
-        backoff = Backoff()
+        standing, backoff = Standing(self.name, address), Backoff()
+
+        def attached(session_id: str) -> None:
+            standing.attached(session_id)
+            _tell(on_attached, session_id)
+
+        def rejected(rejection: Rejection) -> None:
+            standing.rejected(rejection)
+            _tell(self._on_rejected, rejection)
+
+        def session() -> Session:
+            call: Any = channel.stream_stream(ATTACH)()
+            return Session(call, address, self._hello, self._answerer, attached, rejected)
+
         try:
             while serving.grace is None:
                 started = time.monotonic()
                 pause = None
                 try:
-                    await self._attach(serving, address, tls_ca, on_attached)
+                    await serving.run(session())
                 except BrokerError as error:
                     if serving.grace is not None:
                         break
                     if _is_final(error):
                         raise
-                    log.warning("%s is not attached to %s and will try again: %s", self.name, address, error)
+                    standing.failed(error)
                     pause = error.retry_after
                 if time.monotonic() - started >= GOOD_SESSION_SECONDS:
                     backoff.reset()
                 await serving.pause(backoff.wait(pause))
         finally:
             self._serving = None
+            await channel.close()
             serving.ended.set()
 
     async def stop(self, grace: float = 5.0) -> None:
         """Detaches, finishes what is open within ``grace`` seconds, and lets :meth:`serve` return; idempotent.
 
         Call it in the event loop that serves.
+
+        Raises:
+            InvalidArgument: ``grace`` is not a number (``FIELD_INVALID``).
         """
+        require(("grace", grace, float))
         serving = self._serving
         if serving is not None:
             serving.stop(grace)
@@ -175,6 +213,7 @@ class Provider:
         Raises:
             BrokerError: As :meth:`serve`.
         """
+        require(("grace", grace, float))
         asyncio.run(self._run(address, tls_ca, on_attached, grace))
 
     async def _run(
@@ -184,63 +223,8 @@ class Provider:
         on_attached: Callable[[str], None] | None,
         grace: float,
     ) -> None:
-        loop = asyncio.get_running_loop()
-        serving = asyncio.create_task(self.serve(address, tls_ca=tls_ca, on_attached=on_attached))
-        stops: list[asyncio.Task[None]] = []
-
-        def on_signal() -> None:
-            if stops:
-                serving.cancel()
-            else:
-                stops.append(asyncio.create_task(self.stop(grace)))
-
-        # Only the main thread may take signals; elsewhere whoever runs that thread stops the provider.
-        signals = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
-        for number in signals:
-            loop.add_signal_handler(number, on_signal)
-        try:
-            await asyncio.wait({serving})
-            if not serving.cancelled():
-                serving.result()
-        finally:
-            for number in signals:
-                loop.remove_signal_handler(number)
-            serving.cancel()
-            await asyncio.wait({serving, *stops})
-
-    async def _attach(
-        self,
-        serving: _Serving,
-        address: str,
-        tls_ca: str | Path | None,
-        on_attached: Callable[[str], None] | None,
-    ) -> None:
-        """One session, from its connection to its end."""
-
-        def attached(session_id: str) -> None:
-            log.info("%s is attached to %s as %s", self.name, address, session_id)
-            _tell(on_attached, session_id)
-
-        channel = open_channel(address, tls_ca)
-        try:
-            call: Any = channel.stream_stream(ATTACH)()
-            serving.session = Session(call, address, self._hello, self._answer, attached, self._rejected)
-            await serving.session.run()
-        finally:
-            serving.session = None
-            await channel.close()
-
-    def _rejected(self, rejection: Rejection) -> None:
-        for violation in rejection.violations:
-            frame = f" (frame {violation.frame_id!a})" if violation.frame_id else ""
-            log.warning(
-                "the broker did not take something of %s: %s%s: %s",
-                self.name,
-                violation.reason,
-                frame,
-                violation.message,
-            )
-        _tell(self._reject, rejection)
+        serve = self.serve(address, tls_ca=tls_ca, on_attached=on_attached)
+        await until_signal(serve, lambda: self.stop(grace))
 
 
 class _Serving:
@@ -263,6 +247,14 @@ class _Serving:
         self._woken.set()
         if self.session is not None:
             self.session.end(grace)
+
+    async def run(self, session: Session) -> None:
+        """One session, from its call to its end."""
+        self.session = session
+        try:
+            await session.run()
+        finally:
+            self.session = None
 
     async def pause(self, seconds: float) -> None:
         """Waits, or less where a stop is asked for."""
@@ -292,6 +284,10 @@ def _is_final(error: BrokerError) -> bool:
     if isinstance(error, FailedPrecondition):
         return error.reason == "SCALE_CONFLICT"
     return isinstance(error, Aborted) and error.reason == "FENCED"
+
+
+def _is_text(value: str) -> bool:
+    return value == value.encode(errors="ignore").decode()
 
 
 def _instance_id() -> str:

@@ -15,8 +15,9 @@ class Query:
         query_text: The question as retrieval should read it; empty: use the goal. :attr:`text` is the one of the two.
         kinds: Kinds wanted, of :data:`broker.core.frames.KINDS` or ``kind-<number>``; empty: any.
         anchors: Resources that the agent has at hand, as URIs.
-        max_frames: Frames granted. One more is a lie, and drops the whole lane.
-        max_tokens: Tokens of content granted, ``(UTF-8 bytes + 3) // 4`` a frame. More is a lie, likewise.
+        max_frames: Frames granted. A broker takes one more for a lie and drops the whole lane; :class:`Provider
+            <broker.client.provider.Provider>` sends none beyond it.
+        max_tokens: Tokens of content granted, ``(UTF-8 bytes + 3) // 4`` a frame; likewise.
         as_of: Moment that the evidence should hold for, ``YYYY-MM-DDTHH:MM:SS[.f]Z``; empty: now.
         traceparent: W3C trace context of the request; empty: none.
         deadline: When the broker stops listening, on the clock of :func:`time.monotonic`; infinite: never.

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 import grpc
 import grpc.aio
 
-from broker.client.answering import AnswerFunction, Answering, Outbox
+from broker.client.answering import Answerer, Answering, Outbox
 from broker.client.channel import end_sending, send, translated
 from broker.errors import Internal, InvalidArgument, Unavailable
-from broker.gather.events import Ask, Cancel, Detached, Draining, Hello, Rejection, Welcome
+from broker.wire.events import Ask, Cancel, Detached, Draining, Hello, Rejection, Welcome
 from broker.wire.sessions import DEFAULT_LIMITS, attach_request, read_attach_response, read_limits
 
 WELCOME_SECONDS = 15.0
@@ -28,6 +29,12 @@ CLOSING_SECONDS = 2.0
 
 OUTBOX = 8
 """Messages that wait for the writer, at most 512 KiB each; beyond them answers wait."""
+
+REMEMBERED = 1000
+"""Queries that the broker cancelled, of which an echo may still come."""
+
+NOT_OPEN = "QUERY_NOT_OPEN"
+"""What a broker says of frames for a query that it is done with."""
 
 log = logging.getLogger("broker.client")
 
@@ -41,7 +48,7 @@ class Session:
         call: A stream of bytes, just opened.
         address: Where it goes, for errors.
         hello: Who is attaching.
-        answer: The user's function.
+        answerer: The user's function.
         on_attached: Told the session's id.
         on_rejected: Told what the broker did not take.
     """
@@ -51,20 +58,22 @@ class Session:
         call: Any,
         address: str,
         hello: Hello,
-        answer: AnswerFunction,
+        answerer: Answerer,
         on_attached: Callable[[str], None],
         on_rejected: Callable[[Rejection], None],
     ) -> None:
         self._call = call
         self._address = address
         self._hello = hello
-        self._answer = answer
+        self._answerer = answerer
         self._on_attached = on_attached
         self._on_rejected = on_rejected
         self._limits = DEFAULT_LIMITS
         self._outbox: Outbox = asyncio.Queue(OUTBOX)
         self._room = asyncio.Semaphore(hello.max_in_flight)
         self._open: dict[str, tuple[Answering, asyncio.Task[None]]] = {}
+        self._cancelled: deque[str] = deque(maxlen=REMEMBERED)
+        self._reader: asyncio.Task[None] | None = None
         self._welcomed = False
         self._close_at: float | None = None
         self._closer: asyncio.TimerHandle | None = None
@@ -94,29 +103,37 @@ class Session:
         """
         self._outbox.put_nowait((None, attach_request(self._hello)))
         writer = asyncio.create_task(self._write(), name="provider-writer")
-        reader = asyncio.create_task(self._read(), name="provider-reader")
-        reader.add_done_callback(lambda _: self._changed.set())
+        self._reader = asyncio.create_task(self._read(), name="provider-reader")
+        self._reader.add_done_callback(lambda _: self._changed.set())
         try:
-            if not await self._until(lambda: self._welcomed or self._ending or reader.done(), WELCOME_SECONDS):
+            if not await self._until(lambda: self._welcomed or self._ending or self._heard_all, WELCOME_SECONDS):
                 text = f"what listens at {self._address} did not welcome the provider in {WELCOME_SECONDS:g} s"
                 raise Unavailable("NO_WELCOME", f"{text}; is it a broker?")
-            await self._until(lambda: self._ending or reader.done())
-            if self._welcomed and not reader.done():
-                await self._finish(reader)
-            if reader.done():
-                self._judge(reader)
+            await self._until(lambda: self._ending or self._heard_all)
+            if self._welcomed and not self._heard_all:
+                await self._finish()
+            if self._heard_all:
+                self._judge()
         finally:
             self._call.cancel()
-            await self._sweep(reader, writer)
+            await self._sweep(self._reader, writer)
+            # An error that a task raised refers, by its traceback, to what refers to the task: such a circle would keep
+            # the call, until the collector comes.
+            self._reader = None
 
     @property
     def _ending(self) -> bool:
         return self._close_at is not None
 
-    def _judge(self, reader: asyncio.Task[None]) -> None:
+    @property
+    def _heard_all(self) -> bool:
+        return self._reader is not None and self._reader.done()
+
+    def _judge(self) -> None:
         """Raises what ended the call, unless this side had ended it and the broker merely went away."""
         try:
-            reader.result()
+            if self._reader is not None:  # It is until the end of run().
+                self._reader.result()
         except Unavailable:
             if not self._ending:
                 raise
@@ -124,9 +141,9 @@ class Session:
             if not self._ending:
                 raise Unavailable("CONNECTION_LOST", f"the broker at {self._address} ended the session; trying again")
 
-    async def _finish(self, reader: asyncio.Task[None]) -> None:
+    async def _finish(self) -> None:
         def over() -> bool:
-            return self._expired or reader.done()
+            return self._expired or self._heard_all
 
         await self._detach(over)
         await self._until(lambda: not self._open or over())
@@ -137,7 +154,7 @@ class Session:
         try:
             async with asyncio.timeout(CLOSING_SECONDS):
                 await self._outbox.put((None, _END))
-                await self._until(reader.done)
+                await self._until(lambda: self._heard_all)
         except TimeoutError:
             log.info("the broker did not end the session in %g s; closing it", CLOSING_SECONDS)
 
@@ -160,7 +177,7 @@ class Session:
             task.cancel()
         _, left = await asyncio.wait({reader, writer, *answers}, timeout=CLOSING_SECONDS)
         if left:
-            log.error("%d answers go on after they were cancelled; an answer must not hold up cancellation", len(left))
+            log.error("%d answers go on after they were cancelled; an answer must end when it is cancelled", len(left))
         if reader.done() and not reader.cancelled():
             reader.exception()
 
@@ -217,15 +234,23 @@ class Session:
             case Ask():
                 self._start(message)
             case Cancel():
+                self._cancelled.append(message.query_id)
                 if message.query_id in self._open:
                     answering, task = self._open[message.query_id]
                     answering.cancelled = True
                     task.cancel()
             case Rejection():
-                self._on_rejected(message)
+                self._reject(message)
             case Draining():
                 log.info("the broker at %s is stopping; open queries are finished first", self._address)
                 self.end(message.remaining_ms / 1000)
+
+    def _reject(self, rejection: Rejection) -> None:
+        if rejection.query_id in self._cancelled and all(one.reason == NOT_OPEN for one in rejection.violations):
+            # What was on its way when the broker cancelled: nobody's mistake.
+            log.debug("what crossed the cancellation of query %s was not taken", rejection.query_id)
+            return
+        self._on_rejected(rejection)
 
     def _start(self, ask: Ask) -> None:
         if ask.query_id in self._open:
@@ -238,7 +263,7 @@ class Session:
 
     async def _run(self, answering: Answering) -> None:
         async with self._room:
-            await answering.run(self._answer)
+            await answering.run(self._answerer)
 
     def _answered(self, query_id: str) -> None:
         del self._open[query_id]

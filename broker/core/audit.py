@@ -23,10 +23,13 @@ from broker.core.composition import (
     UsageFigures,
 )
 from broker.core.entries import Entry
+from broker.core.handles import RankingPlugin
 from broker.core.lanes import Lane, LaneEnd, Slip
+from broker.core.plugins import filled
 from broker.core.request import Floor
 from broker.core.strategies import (
     PerProviderQuota,
+    PluginStrategy,
     Precomputed,
     ReciprocalRankFusion,
     Strategy,
@@ -88,15 +91,27 @@ def usage_of(lanes: Sequence[Lane], entries: Sequence[Sequence[Entry]]) -> Usage
     return Usage(UsageFigures(**total), providers)
 
 
-def strategy_record(strategy: Strategy, named: int, repairs: tuple[str, ...]) -> StrategyRecord:
+def strategy_record(
+    strategy: Strategy, plugins: Mapping[str, RankingPlugin], named: int, repairs: tuple[str, ...]
+) -> StrategyRecord:
     """The policy as it ran.
 
     Args:
         strategy: The policy.
+        plugins: The operator's.
         named: Frames here that a ``precomputed`` order named. Its ids are not repeated: the rows ranked 1 to ``named``
-            are the order as it applied.
+            are the order as it applied, and those of ``prior_rank`` 1 to ``named`` where a reranker followed.
         repairs: What had to be repaired in the order that it gave.
     """
+    if isinstance(strategy, PluginStrategy):
+        plugin = plugins[strategy.name]
+        return StrategyRecord(
+            name=plugin.name,
+            version=plugin.version,
+            params=filled(plugin, strategy.params),
+            compares_raw_scores=False,
+            repairs=repairs,
+        )
     info = info_of(strategy)
     return StrategyRecord(
         name=info.name,
@@ -146,6 +161,8 @@ def _entry_row(entry: Entry, floor: Floor | None, *, include_scores: bool) -> Au
         score=score,
         escaped_characters=entry.block.escaped_characters if entry.block is not None else 0,
         neutralised_fences=entry.block.neutralised_fences if entry.block is not None else 0,
+        prior_rank=entry.prior_rank,
+        rerank_score="" if entry.rerank_score is None else format(entry.rerank_score, ".17g"),
     )
 
 
@@ -170,8 +187,7 @@ def _slip_row(lane: Lane, slip: Slip, floor: Floor | None, *, include_scores: bo
 def refused_detail(lane: Lane) -> str:
     """Why a lane was refused, as the row of each of its frames says it."""
     assert lane.lie is not None
-    by = f" (frame {lane.lie.frame_id!r})" if lane.lie.frame_id else ""
-    return f"{lane.lie.reason}: {lane.lie.detail}{by}"
+    return lane.lie.told
 
 
 def _shown_floor(floor: Floor | None) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 
 from broker.core.frames import Frame, FrameRef
 from broker.core.lanes import LaneEnd
@@ -32,6 +33,10 @@ class Reason:
     """Its validity window does not hold the request's ``as_of``."""
     DUPLICATE = "DUPLICATE"
     """Another frame stands for the same evidence."""
+    BELOW_RERANK_SCORE = "BELOW_RERANK_SCORE"
+    """The reranker scored it below the request's ``min_score``."""
+    RERANK_TRIMMED = "RERANK_TRIMMED"
+    """It is not among the ``top_n`` that the reranker was to keep."""
     PROVIDER_FRAME_LIMIT = "PROVIDER_FRAME_LIMIT"
     """Its local rank is past ``max_frames_per_provider``."""
     FRAME_LIMIT = "FRAME_LIMIT"
@@ -51,7 +56,7 @@ class Placed:
         total: Frames placed in all.
         provider: The provider whose copy was kept.
         local_rank: Its place among its provider's frames, from 1, duplicates gone.
-        rank: Its place in the ranking over all lanes, from 1.
+        rank: Its place over all lanes, from 1, after the reranker where one was applied.
         frame: Without score and token_cost, with the broker's own digest and every copy's provenance.
         rendered: Its block as it stands in the prompt.
         cost: Tokens of that block.
@@ -108,7 +113,7 @@ class AuditRow:
         detail: The reason's particulars.
         lane_place: Its place in its lane after floors and its provider's own repeats, from 1; 0: none.
         local_rank: Its place in its lane once duplicates are gone, from 1; 0: none.
-        rank: Its place over all lanes, from 1; 0: not ranked.
+        rank: Its place over all lanes, from 1, after the reranker where one was applied; 0: not ranked.
         position: Its place in the prompt from the top, from 1; 0: not placed.
         cost: Tokens of its rendered block; 0: not rendered.
         remaining: Tokens left when packing came to it, where the reason is ``OVER_BUDGET``.
@@ -117,6 +122,8 @@ class AuditRow:
         score: On request only.
         escaped_characters: Invisible and direction-changing characters made visible in its block.
         neutralised_fences: Fence look-alikes neutralised in its block.
+        prior_rank: Its place over all lanes before the reranker, from 1; 0: not ranked, or none was applied.
+        rerank_score: The reranker's score, 17 significant digits; empty: none.
     """
 
     provider: str
@@ -136,6 +143,8 @@ class AuditRow:
     score: AuditScore | None = None
     escaped_characters: int = 0
     neutralised_fences: int = 0
+    prior_rank: int = 0
+    rerank_score: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +204,42 @@ class FloorRecord:
     dropped: int
 
 
+class RerankOutcome(Enum):
+    """Whether a reranker's scores made the order."""
+
+    APPLIED = "APPLIED"
+    FALLBACK = "FALLBACK"
+    """They did not: the order before stands, and nothing was trimmed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RerankRecord:
+    """The second ranking as it ran.
+
+    Attributes:
+        name: The reranker's.
+        version: What it says of itself; empty where it said nothing.
+        candidates: Frames that it was to score at most.
+        scored: Frames that it gave a score.
+        unscored: Frames that it was given and gave none that is a finite number: they follow the scored ones in the
+            order before.
+        top_n: As asked; None: all are kept.
+        min_score: As asked; None: any is kept.
+        outcome: Whether its scores were used.
+        message: Why not, where they were not.
+    """
+
+    name: str
+    version: str
+    candidates: int
+    scored: int
+    unscored: int
+    top_n: int | None
+    min_score: float | None
+    outcome: RerankOutcome
+    message: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditSummary:
     """The audit without its rows; with them, enough to work out the order again.
@@ -202,6 +247,7 @@ class AuditSummary:
     Attributes:
         rows: Audit rows in all.
         reasons: Frames by exclusion reason, placed ones under :data:`INCLUDED`.
+        rerank: The second ranking; None: the request asked for none.
     """
 
     strategy: StrategyRecord
@@ -212,6 +258,7 @@ class AuditSummary:
     floors: tuple[FloorRecord, ...]
     rows: int
     reasons: Mapping[str, int]
+    rerank: RerankRecord | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,6 +295,7 @@ class Composition:
         closing: The text below it.
         composition_id: The broker's name for it; empty where no broker gave one.
         request_id: The request's name; empty where no broker took it.
+        prompt: The text for the model: preamble, every placed block in order, closing.
     """
 
     placed: tuple[Placed, ...]
@@ -262,5 +310,5 @@ class Composition:
 
     @property
     def prompt(self) -> str:
-        """The placed context: preamble, every block in order, closing."""
+        """The text for the model: preamble, every placed block in order, closing."""
         return "".join((self.preamble, *(placed.rendered for placed in self.placed), self.closing))

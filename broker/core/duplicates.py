@@ -20,6 +20,9 @@ from broker.core.request import Duplicates
 MAX_CONFLICTS = 16
 """Links from one frame to others that name its source region: the nearest in lane order."""
 
+MAX_LENT_BYTES = 32 * 1024
+"""UTF-8 bytes of provenance that a kept frame takes over from its copies: rivals cannot swell it beyond one message."""
+
 _Source = tuple[str, str]
 _Key = str | _Source
 
@@ -61,11 +64,19 @@ def joint_provenance(entry: Entry) -> tuple[tuple[Provenance, ...], int]:
     """Every copy's provenance, the kept one's first and nothing twice.
 
     Returns:
-        At most 64 entries, and how many more there were.
+        All of the kept copy's own entries, of the others' as many as :data:`MAX_PROVENANCE` and
+        :data:`MAX_LENT_BYTES` leave room for, and how many more there were.
     """
     # A dict keeps the order of first insertion.
     union = tuple(dict.fromkeys(step for copy in entry.copies for step in copy.candidate.frame.provenance))
-    return union[:MAX_PROVENANCE], max(0, len(union) - MAX_PROVENANCE)
+    taken = len(set(entry.candidate.frame.provenance))
+    room = MAX_LENT_BYTES
+    for step in union[taken:MAX_PROVENANCE]:
+        room -= len(f"{step.type}{step.uri}{step.range}{step.digest}{step.method}{step.by}".encode())
+        if room < 0:
+            break
+        taken += 1
+    return union[:taken], len(union) - taken
 
 
 def first_copies(entry: Entry) -> list[Entry]:

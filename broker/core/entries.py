@@ -1,7 +1,7 @@
 """Entries: one composition's working record of each checked frame.
 
-The stages fill an entry in, one after the other, and the audit is written from it. Entries never leave
-:func:`~broker.core.compose.compose`.
+The stages fill an entry in, one after the other, and the audit is written from it. Entries never leave the core: a
+:class:`~broker.core.plan.Plan` carries them from one of its steps to the next.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ class Entry:
         copies: Of a kept entry: every entry that it stands for, itself first.
         local_rank: Its place in its lane once duplicates are gone, from 1; 0: none.
         rank: Its place over all lanes, from 1; 0: none.
+        prior_rank: Its place before a reranker, where one was applied; 0: none.
+        rerank_score: The reranker's score; None: none.
         position: Its place in the prompt, from 1; 0: none.
         block: Its rendered block; None: not rendered.
         remaining: Tokens left when packing came to it, where it was over the budget.
@@ -45,6 +47,8 @@ class Entry:
     copies: list[Entry] = field(default_factory=list)
     local_rank: int = 0
     rank: int = 0
+    prior_rank: int = 0
+    rerank_score: float | None = None
     position: int = 0
     block: Block | None = None
     remaining: int = 0
@@ -64,6 +68,12 @@ class Entry:
         """Leaves the frame out."""
         self.reason = reason
         self.detail = detail
+
+    def stand_at(self, rank: int) -> None:
+        """Gives a kept frame its rank, and forgets what became of it after it was ranked before."""
+        self.rank, self.prior_rank, self.rerank_score = rank, 0, None
+        self.reason = self.detail = ""
+        self.position = self.remaining = 0
 
 
 def in_lane_order(lanes: Sequence[Lane], configured: Sequence[str]) -> list[Lane]:

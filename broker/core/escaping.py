@@ -49,13 +49,18 @@ _FENCE = rf"(?<=[{OPENERS}])(?={_GAP}{_WORD})|(?<=&)(?=(?i:lt|#0*+60|#x0*+3c);?{
 """Behind an opening character, where a fence could be read: ``<`` or a look-alike or its entity; then white space,
 hidden characters or slashes; then the word, in any case and in letters that look alike."""
 
+_JUDGED = rf"[{''.join(sorted(_MAY_BE_NEEDED))}]"
 _CONTENT = re.compile(
     rf"[{HIDDEN}\r{OPENERS}&⟦]"
-    rf"(?:(?P<fence>{_FENCE})|(?P<hidden>(?<=[{HIDDEN}])|(?<=\r)(?!\n))|(?<=⟦)(?=U\+))"
+    rf"(?:(?P<fence>{_FENCE})"
+    rf"|(?P<hidden>(?<={_JUDGED})|(?<=[{HIDDEN}])(?:(?!{_JUDGED})[{HIDDEN}])*+|(?<=\r)(?!\n)(?:\r(?!\n))*+)"
+    rf"|(?<=⟦)(?=U\+))"
 )
 _HEADER = re.compile(
     rf"[{HIDDEN}\t\n\r{OPENERS}>\"&⟦]"
-    rf"(?:(?P<fence>{_FENCE})|(?P<hidden>(?<=[{HIDDEN}\t\n\r]))|(?<=⟦)(?=U\+)|(?<=[<>\"]))"
+    rf"(?:(?P<fence>{_FENCE})"
+    rf"|(?P<hidden>(?<={_JUDGED})|(?<=[{HIDDEN}\t\n\r])(?:(?!{_JUDGED})[{HIDDEN}\t\n\r])*+)"
+    rf"|(?<=⟦)(?=U\+)|(?<=[<>\"]))"
 )
 _SHOWN = re.compile(r"[^\s\u2800]")
 _ESCAPE = re.compile(r"⟦U\+([0-9A-F]{4,6})⟧")
@@ -110,7 +115,9 @@ def _escape(pattern: re.Pattern[str], text: str) -> Escaped:
         elif match.lastgroup == "hidden":
             if match[0] in _MAY_BE_NEEDED and _needed(text, match.start()):
                 return match[0]
-            hidden += 1
+            hidden += len(match[0])
+            # Hidden characters come in runs: a call for each would take a second for a text of nothing else.
+            return "".join(map(_visible, match[0]))
         return _visible(match[0])
 
     return Escaped(pattern.sub(replace, text), hidden, fences)

@@ -40,7 +40,7 @@ def floor_violations(
         found = _own_problem(floor, scales) or _problem_beside_others(floor, named, by_value, scales)
         named.add(floor.provider)
         if found is None:
-            by_value.setdefault(floor.value, floor)
+            _remember(floor, by_value, scales)
         else:
             field, reason, message = found
             violations.append(FieldViolation(f"{path}[{index}].{field}", reason, message))
@@ -71,7 +71,10 @@ def _own_problem(floor: Floor, scales: Mapping[str, ScoreScale | None]) -> tuple
         return (
             "provider_id",
             "FLOOR_UNKNOWN_PROVIDER",
-            f"{floor.provider!a} is no registered provider and no lane of this request: nothing would be held to it",
+            (
+                f"{floor.provider!a} is neither a registered provider nor a lane of this request, so the floor would "
+                "do nothing; see ListProviders for the names"
+            ),
         )
     scale = scales[floor.provider]
     if scale is not None and scale.direction is Direction.AS_SENT:
@@ -85,7 +88,10 @@ def _own_problem(floor: Floor, scales: Mapping[str, ScoreScale | None]) -> tuple
         return (
             "value",
             "FLOOR_RANGE",
-            f"{floor.value:.17g} lies outside the scale {scale.id!a}, {scale.min:.17g} to {scale.max:.17g}",
+            (
+                f"{floor.value!r} lies outside the scale {scale.id!a}, {scale.min!r} to {scale.max!r}; "
+                "give a value on it"
+            ),
         )
     return None
 
@@ -95,15 +101,27 @@ def _problem_beside_others(
 ) -> tuple[str, str, str] | None:
     if floor.provider in named:
         return "provider_id", "FLOOR_DUPLICATE", f"{floor.provider!a} has a floor already; keep one of the two"
-    # Only the first floor of a value is remembered: where any two scales differ, one differs from the first.
+    # One floor of a value is remembered: where any two scales differ, one of them differs from that one's.
     other = by_value.get(floor.value)
     if other is not None and _scales_differ(floor, other, scales):
         return (
             "value",
             "FLOOR_UNIFORM",
-            f"{floor.value:.17g} is also the floor of {other.provider!a}, on another scale: no threshold spans two",
+            (
+                f"{floor.value!r} is also the floor of {other.provider!a}, on another scale: no threshold spans two. "
+                "Give each what its own scale calls for (the slightest difference says that it was meant); across "
+                "providers use ranks, quotas or weights, or trim after a reranker"
+            ),
         )
     return None
+
+
+def _remember(floor: Floor, by_value: dict[float, Floor], scales: Mapping[str, ScoreScale | None]) -> None:
+    """Keeps one floor of each value: the first whose scale is known, or else the first."""
+    kept = by_value.get(floor.value)
+    # A scale that is not known is held against others by its id, and two of one id may differ in their ends.
+    if kept is None or scales[kept.provider] is None:
+        by_value[floor.value] = floor
 
 
 def _scales_differ(floor: Floor, other: Floor, scales: Mapping[str, ScoreScale | None]) -> bool:

@@ -92,6 +92,11 @@ def content_tokens(byte_length: int) -> int:
     return (byte_length + 3) // 4
 
 
+def digest_of(data: bytes) -> str:
+    """``sha256:<64 lower-case hex>`` of bytes."""
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
 def content_digest(content: str) -> str:
-    """``sha256:<64 lower-case hex>`` of the content's UTF-8 bytes."""
-    return "sha256:" + hashlib.sha256(content.encode()).hexdigest()
+    """:func:`digest_of` the content's UTF-8 bytes."""
+    return digest_of(content.encode())

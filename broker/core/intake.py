@@ -7,23 +7,22 @@ Lies are looked for first, so that a frame that is both is a lie.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import astuple
 
-from broker.core.frames import Frame, content_digest, content_tokens
+from broker.core.frames import Frame, content_digest, content_tokens, digest_of
 from broker.core.lanes import Candidate, Grant, Lane, LaneEnd, Lie, Slip, Unreadable
 from broker.core.scores import Direction, LocalScore, ScoreScale
 from broker.core.validity import moment
 
+# What a frame may hold, texts in UTF-8 bytes; beyond it is a slip. A lane's closing message is cut instead.
 MAX_ID_BYTES = 512
 MAX_TITLE_BYTES = 1024
 MAX_LABEL_BYTES = 512
 MAX_PROVENANCE = 64
 MAX_RELATIONS = 64
-MAX_MESSAGE = 256
+MAX_MESSAGE_CHARACTERS = 256
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
@@ -53,17 +52,19 @@ class LaneIntake:
         self._digests: dict[str, str] = {}
 
     def take(self, frames: Iterable[Frame | Unreadable]) -> Lie | None:
-        """Checks frames in the order sent, up to the first lie; after a lie it takes nothing more.
+        """Checks one batch's frames in the order sent; once a lie was found it takes no further batch.
 
-        The frame that showed the lie is counted and has its row in the audit; those behind it were never read.
+        The frames behind a lie in its own batch are counted and have their rows in the audit like those before it. One
+        frame past the granted number ends the reading, however many follow, so that a flood is never read whole.
 
         Returns:
             The lie that ended the intake, now or earlier; None while there is none.
         """
         for frame in frames if self.lie is None else ():
             self.offered += 1
-            self.lie = self._unreadable(frame) if isinstance(frame, Unreadable) else self._frame(frame)
-            if self.lie is not None:
+            lie = self._unreadable(frame) if isinstance(frame, Unreadable) else self._frame(frame)
+            self.lie = self.lie or lie
+            if self.offered > self.grant.max_frames:
                 break
         return self.lie
 
@@ -76,7 +77,7 @@ class LaneIntake:
             message: Why, for people; cut to 256 characters.
         """
         if self.lie is not None:
-            end, message = LaneEnd.REFUSED, f"{self.lie.reason}: {self.lie.detail}"
+            end, message = LaneEnd.REFUSED, self.lie.told
         elif end.answered:
             end = LaneEnd.COMPLETE if self.offered else LaneEnd.EMPTY
         elif end in (LaneEnd.PARTIAL, LaneEnd.TIMED_OUT):
@@ -85,14 +86,15 @@ class LaneIntake:
             self.provider,
             self.scale,
             end,
-            message[:MAX_MESSAGE],
+            message[:MAX_MESSAGE_CHARACTERS],
             tuple(self._candidates),
             tuple(self._slips),
             self.lie,
         )
 
     def _unreadable(self, frame: Unreadable) -> Lie | None:
-        self._slips.append(Slip("", frame.digest, frame.reason, f"{frame.size} bytes", 0))
+        detail = f"{frame.size} bytes" + (f", {frame.allowed} allowed" if frame.allowed else "")
+        self._slips.append(Slip("", frame.digest, frame.reason, detail, 0))
         return self._over_count("")
 
     def _frame(self, frame: Frame) -> Lie | None:
@@ -171,9 +173,9 @@ def _text_problems(frame: Frame) -> Iterator[_Problem]:
     if _longer(frame.citation_label, MAX_LABEL_BYTES):
         yield "LABEL_TOO_LONG", f"{len(frame.citation_label.encode())} bytes, {MAX_LABEL_BYTES} allowed"
     if len(frame.provenance) > MAX_PROVENANCE:
-        yield "PROVENANCE_TOO_MANY", f"{len(frame.provenance)} entries, {MAX_PROVENANCE} allowed"
+        yield "PROVENANCE_TOO_MANY", f"more than {MAX_PROVENANCE} entries"
     if len(frame.relations) > MAX_RELATIONS:
-        yield "RELATIONS_TOO_MANY", f"{len(frame.relations)} entries, {MAX_RELATIONS} allowed"
+        yield "RELATIONS_TOO_MANY", f"more than {MAX_RELATIONS} entries"
 
 
 def _declaration_problem(frame: Frame) -> _Problem | None:
@@ -192,6 +194,7 @@ def _longer(text: str, limit: int) -> bool:
 
 def _malformed_text(frame: Frame) -> str | None:
     """Name of the first field that UTF-8 cannot hold (lone surrogates); None: all can be encoded."""
+    steps, relations = frame.provenance, frame.relations
     texts = [
         ("content", frame.content),
         ("id", frame.id),
@@ -203,8 +206,8 @@ def _malformed_text(frame: Frame) -> str | None:
         ("valid_from", frame.valid_from),
         ("valid_to", frame.valid_to),
         ("recorded_at", frame.recorded_at),
-        *(("provenance", text) for step in frame.provenance for text in astuple(step)),
-        *(("relations", text) for relation in frame.relations for text in astuple(relation)),
+        *(("provenance", text) for s in steps for text in (s.type, s.uri, s.range, s.digest, s.method, s.by)),
+        *(("relations", text) for r in relations for text in (r.rel, r.target_uri, r.display_name)),
     ]
     for field, text in texts:
         if not text.isascii():
@@ -236,4 +239,4 @@ def _shown_score(score: float | None) -> str | None:
 
 
 def _raw_digest(text: str) -> str:
-    return "sha256:" + hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+    return digest_of(text.encode(errors="surrogatepass"))

@@ -24,7 +24,7 @@ class LaneEnd(Enum):
     TIMED_OUT = "TIMED_OUT"
     """Cut by the deadline without any."""
     FAILED = "FAILED"
-    """The provider said that it could not answer, or broke the protocol."""
+    """The provider said that it could not answer, had no room for one more query, or broke the protocol."""
     LOST = "LOST"
     """The provider was lost before it ended."""
     REFUSED = "REFUSED"
@@ -43,6 +43,28 @@ class LaneEnd(Enum):
     def cut_short(self) -> bool:
         """Whether frames that did arrive fall under the request's ``partial_lanes``."""
         return self in (LaneEnd.PARTIAL, LaneEnd.FAILED, LaneEnd.LOST)
+
+
+@dataclass(frozen=True, slots=True)
+class LaneUpdate:
+    """A lane changed while it was collected: its first frames came, or it ended.
+
+    Attributes:
+        provider: The provider.
+        end: How it ended; None: frames may still come.
+        frames: Frames offered so far.
+        message: Why, where it did not end ``COMPLETE`` or ``EMPTY``.
+    """
+
+    provider: str
+    end: LaneEnd | None
+    frames: int
+    message: str = ""
+
+    @property
+    def state(self) -> str:
+        """The name of its end, or ``COLLECTING``."""
+        return self.end.value if self.end is not None else "COLLECTING"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +88,13 @@ class Unreadable:
         size: How many bytes.
         digest: ``sha256:<hex>`` of those bytes.
         reason: Why: ``FRAME_MALFORMED`` or ``FRAME_TOO_LARGE``.
+        allowed: How many bytes it might have had, where it is too large; 0: that is not why.
     """
 
     size: int
     digest: str
     reason: str
+    allowed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +153,12 @@ class Lie:
     detail: str
     frame_id: str = ""
 
+    @property
+    def told(self) -> str:
+        """All of it in one line: the reason, the particulars and the frame."""
+        by = f" (frame {self.frame_id!r})" if self.frame_id else ""
+        return f"{self.reason}: {self.detail}{by}"
+
 
 @dataclass(frozen=True, slots=True)
 class Lane:
@@ -142,6 +172,8 @@ class Lane:
         candidates: Frames that passed the checks, in any order.
         slips: Frames that were dropped alone.
         lie: Set exactly when ``end`` is ``REFUSED``.
+        retry_after: Seconds after which the provider may be asked again, where it sits out or had no room; None: of
+            that nothing is known. Read only where the request fails; no composition depends on it.
     """
 
     provider: str
@@ -151,6 +183,7 @@ class Lane:
     candidates: tuple[Candidate, ...] = ()
     slips: tuple[Slip, ...] = ()
     lie: Lie | None = None
+    retry_after: float | None = None
 
     @property
     def offered(self) -> int:

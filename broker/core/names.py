@@ -16,6 +16,7 @@ def provider_name_problem(name: str) -> str | None:
         return f"{name!a} names no single provider and is reserved"
     if not _NAME.fullmatch(name):
         return (
-            f"{name[:64]!a} is no provider name: 1 to 63 of a-z, 0-9, '.', '_' and '-', the first a letter or a digit"
+            f"{name[:64]!a} is not a provider name; use 1 to 63 of a-z, 0-9, '.', '_' and '-', the first a letter or a "
+            "digit"
         )
     return None

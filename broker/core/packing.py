@@ -47,7 +47,7 @@ def room(max_tokens: int, overhead: Overhead) -> int:
     """
     if max_tokens < overhead.total:
         message = (
-            f"{max_tokens} tokens do not hold the prompt's own texts: they take {overhead.total} (preamble "
+            f"{max_tokens} tokens are too few for the prompt's own texts, which take {overhead.total} (preamble "
             f"{overhead.preamble}, closing {overhead.closing}, the restated question among them); allow more than that"
         )
         raise InvalidArgument.of([FieldViolation("max_tokens", "BUDGET_TOO_SMALL", message)])

@@ -10,13 +10,13 @@ A policy returns a permutation of the handles' indices. Whatever it returns pass
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import groupby
 
 from broker.core.duplicates import first_copies
 from broker.core.entries import Entry
 from broker.core.frames import FrameRef
+from broker.core.handles import Handle
 from broker.core.strategies import (
     PerProviderQuota,
     Precomputed,
@@ -25,41 +25,6 @@ from broker.core.strategies import (
     Strategy,
     TrustWeighted,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Handle:
-    """What a policy sees of a frame.
-
-    Attributes:
-        index: By which the policy returns it.
-        provider: Whose copy was kept.
-        frame_id: The provider's name for it.
-        lane_order: Its lane's place among all, from 0.
-        local_rank: Its place in its lane, from 1, duplicates gone.
-        lane_places: Of every provider that holds the evidence, in voucher order: (provider, place in that lane from 1,
-            its own repeats gone).
-        names: Every copy of the evidence, repeats too.
-        cost: Tokens of its block.
-        kind: As sent.
-        recorded_at: As sent; may be empty.
-    """
-
-    index: int
-    provider: str
-    frame_id: str
-    lane_order: int
-    local_rank: int
-    lane_places: tuple[tuple[str, int], ...]
-    names: tuple[FrameRef, ...]
-    cost: int
-    kind: str
-    recorded_at: str
-
-    @property
-    def vouchers(self) -> int:
-        """Providers that hold the evidence."""
-        return len(self.lane_places)
 
 
 def handles_of(kept: Sequence[Entry]) -> list[Handle]:
@@ -129,10 +94,19 @@ def trust_weighted(handles: Sequence[Handle], weights: Mapping[str, float], defa
         weight = exact[handle.provider]
         if not weight:
             return 1, handle.local_rank, handle.lane_order, 0
-        dealt_in = -(-handle.local_rank * weight.denominator // weight.numerator)
-        return 0, dealt_in, handle.lane_order, handle.local_rank
+        return 0, dealt_in(handle.local_rank, weight), handle.lane_order, handle.local_rank
 
     return [handle.index for handle in sorted(handles, key=key)]
+
+
+def dealt_in(local_rank: int, weight: Fraction) -> int:
+    """The round, from 1, in which ``trust_weighted`` deals a lane of this weight its frame of this local rank."""
+    return -(-local_rank * weight.denominator // weight.numerator)
+
+
+def exact_weight(weight: float) -> Fraction:
+    """A weight as the decimal number that was written: 0.3 is 3/10, not the nearest binary float."""
+    return Fraction(repr(weight))
 
 
 def reciprocal_rank_fusion(
@@ -178,7 +152,7 @@ def repair(order: Sequence[object], n: int, fallback: Sequence[int]) -> tuple[li
         fallback: A permutation of ``range(n)``: the order of frames that the policy left out.
 
     Returns:
-        The permutation, and what had to be done, in words: indices that are none are skipped, so are repeats, and
+        The permutation, and what had to be done, in words: indices that name no frame are skipped, so are repeats, and
         missing frames are appended.
     """
     repaired: dict[int, None] = {}
@@ -203,9 +177,8 @@ def repair(order: Sequence[object], n: int, fallback: Sequence[int]) -> tuple[li
 def _exact_weights(
     handles: Sequence[Handle], weights: Mapping[str, float], default_weight: float
 ) -> dict[str, Fraction]:
-    """Every provider's weight as the decimal number that was written: 0.3 is 3/10, not the nearest binary float."""
     providers = {provider for handle in handles for provider, _ in handle.lane_places}
-    return {provider: Fraction(repr(weights.get(provider, default_weight))) for provider in providers}
+    return {provider: exact_weight(weights.get(provider, default_weight)) for provider in providers}
 
 
 def _fused(handle: Handle, k: int, weights: Mapping[str, Fraction]) -> tuple[int, int]:

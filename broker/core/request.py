@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from broker.core.handles import RankingPlugin
 from broker.core.strategies import RoundRobin, Strategy
+
+DEFAULT_CANDIDATES = 50
+"""Frames that a reranker scores where the request does not say: a pool wide enough to choose a few survivors from."""
 
 
 class Duplicates(Enum):
@@ -53,6 +58,24 @@ class Floor:
     value: float
 
 
+@dataclass(frozen=True, slots=True)
+class Rerank:
+    """A second ranking, by one scorer that scores every candidate itself, so that its numbers share one scale.
+
+    Attributes:
+        name: A reranker's, as the operator set it up.
+        candidates: Frames that it scores, best first by the strategy; 1 to 1,000. The others follow in their order.
+        top_n: Frames that it keeps of all, 1 to ``candidates``; None: all, those that it did not score too.
+        min_score: The least score kept, in the reranker's own scale, finite; None: any. A score that equals it is kept,
+            and so is a frame without one.
+    """
+
+    name: str
+    candidates: int = DEFAULT_CANDIDATES
+    top_n: int | None = None
+    min_score: float | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompositionRequest:
     """What the caller asks of one composition.
@@ -70,6 +93,7 @@ class CompositionRequest:
         fence: How fences are made.
         question: Restated above and below the evidence, as quoted text of the caller; empty: not restated.
         include_local_scores: Whether audit rows carry scores.
+        rerank: The second ranking; None: the strategy's order is the last one.
     """
 
     max_tokens: int
@@ -84,6 +108,7 @@ class CompositionRequest:
     fence: Fence = Fence.SEALED
     question: str = ""
     include_local_scores: bool = False
+    rerank: Rerank | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,8 +119,10 @@ class Policy:
         seal_key: Secret of the seals, at least 16 bytes. The same key gives the same bytes.
         lane_order: Providers in configured order; all others follow by name.
         max_block_bytes: UTF-8 bytes of one rendered block; a frame beyond it is excluded.
+        plugins: Ranking policies that the operator allows beside the built-in ones, by name.
     """
 
     seal_key: bytes
     lane_order: tuple[str, ...] = ()
     max_block_bytes: int = 256 * 1024
+    plugins: Mapping[str, RankingPlugin] = field(default_factory=dict)

@@ -14,8 +14,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import Enum
-from typing import NoReturn, final
+from numbers import Real
+from typing import TYPE_CHECKING, NoReturn, final
 
+from broker.core.given import given
 from broker.errors import CrossProviderComparison
 
 ROUNDING = 1e-5
@@ -42,6 +44,7 @@ class ScoreScale:
         direction: Which end is better; ``AS_SENT`` means that no scores are sent.
 
     Raises:
+        TypeError: A field is of another type, named with what was expected.
         ValueError: An end is NaN, or ``min`` is not below ``max``.
     """
 
@@ -51,6 +54,14 @@ class ScoreScale:
     direction: Direction = Direction.HIGHER_IS_BETTER
 
     def __post_init__(self) -> None:
+        if not isinstance(self.id, str):
+            raise TypeError(f"the id of a scale: expected text, got {given(self.id)}")
+        for name, end in (("min", self.min), ("max", self.max)):
+            if isinstance(end, bool) or not isinstance(end, Real):
+                raise TypeError(f"scale {self.id!r}: {name}: expected a number, got {given(end)}")
+        if not isinstance(self.direction, Direction):
+            known = ", ".join(map(str, Direction))
+            raise TypeError(f"scale {self.id!r}: direction: expected one of {known}, got {given(self.direction)}")
         if not self.min < self.max:
             raise ValueError(f"scale {self.id!r}: min {self.min!r} must be below max {self.max!r}")
 
@@ -121,16 +132,16 @@ class LocalScore:
             raise CrossProviderComparison(self.provider, other.provider)
         return other
 
-    def __lt__(self, other: object) -> bool:
+    def __lt__(self, other: LocalScore) -> bool:
         return self._goodness < self._same(other)._goodness
 
-    def __le__(self, other: object) -> bool:
+    def __le__(self, other: LocalScore) -> bool:
         return self._goodness <= self._same(other)._goodness
 
-    def __gt__(self, other: object) -> bool:
+    def __gt__(self, other: LocalScore) -> bool:
         return self._goodness > self._same(other)._goodness
 
-    def __ge__(self, other: object) -> bool:
+    def __ge__(self, other: LocalScore) -> bool:
         return self._goodness >= self._same(other)._goodness
 
     def __eq__(self, other: object) -> bool:
@@ -138,11 +149,16 @@ class LocalScore:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def _no_arithmetic(self, *_: object) -> NoReturn:
+    def _no_arithmetic(self, *others: object) -> NoReturn:
+        for other in others:
+            if isinstance(other, LocalScore) and other.provider != self.provider:
+                raise CrossProviderComparison(self.provider, other.provider)
         raise TypeError(f"a score of {self.provider!r} is ordinal: it cannot be added, scaled, averaged or converted")
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _no_arithmetic
-    __neg__ = __abs__ = __float__ = __int__ = __index__ = __round__ = __bool__ = _no_arithmetic
+    if not TYPE_CHECKING:
+        # A type checker is told that there are none of these, and so sees each use of one as the mistake that it is.
+        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _no_arithmetic
+        __neg__ = __abs__ = __float__ = __int__ = __index__ = __round__ = __bool__ = _no_arithmetic
 
     def __repr__(self) -> str:
         return f"LocalScore({self.provider!r}, {self.scale.id!r}, …)"

@@ -74,7 +74,28 @@ class ScoreDescending:
     """Raw scores over all lanes. Compares numbers that share no scale, and says so wherever it is listed."""
 
 
-Strategy = RoundRobin | PerProviderQuota | TrustWeighted | ReciprocalRankFusion | Precomputed | ScoreDescending
+@dataclass(frozen=True, slots=True)
+class PluginStrategy:
+    """A policy that the operator installed and allowed by name.
+
+    Attributes:
+        name: Its name.
+        params: Parameters that it declares, as JSON-like values; those left out take its defaults.
+    """
+
+    name: str
+    params: Mapping[str, object] = field(default_factory=dict)
+
+
+Strategy = (
+    RoundRobin
+    | PerProviderQuota
+    | TrustWeighted
+    | ReciprocalRankFusion
+    | Precomputed
+    | ScoreDescending
+    | PluginStrategy
+)
 """Any ranking policy."""
 
 
@@ -153,7 +174,8 @@ CATALOGUE: Mapping[type[Strategy], StrategyInfo] = {
     ),
     ScoreDescending: StrategyInfo(
         "score_descending",
-        "Raw scores over all lanes. Compares numbers that share no scale: the most generous scorer wins.",
+        "Raw scores over all lanes, negated where lower is better. Compares numbers that share no scale: the most "
+        "generous scorer wins.",
         True,
     ),
 }
@@ -161,5 +183,10 @@ CATALOGUE: Mapping[type[Strategy], StrategyInfo] = {
 
 
 def info_of(strategy: Strategy) -> StrategyInfo:
-    """The catalogue's entry of a policy."""
+    """The catalogue's entry of a built-in policy."""
     return CATALOGUE[type(strategy)]
+
+
+def name_of(strategy: Strategy) -> str:
+    """A policy's name, as it is listed."""
+    return strategy.name if isinstance(strategy, PluginStrategy) else info_of(strategy).name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 
-from broker.core.strategies import PerProviderQuota, ReciprocalRankFusion, Strategy, TrustWeighted, info_of
+from broker.core.strategies import PerProviderQuota, ReciprocalRankFusion, Strategy, TrustWeighted, name_of
 from broker.errors import FieldViolation
 
 MAX_WEIGHT = 1_000_000
@@ -25,14 +25,14 @@ def weight_violations(strategy: Strategy, known: Collection[str], path: str = "s
         Violations, empty where all is well: reason ``WEIGHT`` for a weight that is not finite, negative, above
         1,000,000 or for an unknown provider, ``STRATEGY_PARAMS`` for a ``k`` out of its range.
     """
-    path = f"{path}.{info_of(strategy).name}"
     match strategy:
         case PerProviderQuota(k):
-            return _range_violations(k, 1, MAX_QUOTA, f"{path}.k")
+            return _range_violations(k, 1, MAX_QUOTA, f"{path}.{name_of(strategy)}.k")
         case ReciprocalRankFusion(k):
+            path = f"{path}.{name_of(strategy)}"
             return [*_range_violations(k, 0, MAX_RRF_K, f"{path}.k"), *_weights(strategy, known, path)]
         case TrustWeighted():
-            return _weights(strategy, known, path)
+            return _weights(strategy, known, f"{path}.{name_of(strategy)}")
         case _:
             return []
 

@@ -10,11 +10,12 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
 from broker.core.frames import Frame
-from broker.core.lanes import Lane, Unreadable
+from broker.core.lanes import Lane, LaneUpdate, Unreadable
 from broker.gather.clock import Clock, Timer
-from broker.gather.fabric import Fabric, Query
-from broker.gather.lane import Gathering, LaneUpdate, LieReport, OpenLane, WantedLane
+from broker.gather.fabric import Fabric
+from broker.gather.lane import Gathering, LieReport, OpenLane, WantedLane
 from broker.gather.quarantine import Conduct
+from broker.wire.events import Query
 
 
 class Collector:

@@ -23,7 +23,8 @@ from enum import Enum
 from typing import Protocol
 
 from broker.core.scores import ScoreScale
-from broker.errors import BrokerError
+from broker.errors import BrokerError, Unavailable
+from broker.wire.events import Query, Violation
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -56,46 +57,6 @@ class PushKey:
     tenant: str
     request_id: str
     provider: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
-    """A question as providers see it, and what one answer may hold.
-
-    Attributes:
-        goal: What the agent is trying to do.
-        query_text: The question as retrieval should read it; empty: the goal.
-        kinds: Names of the frame kinds wanted; empty: any.
-        anchors: Resources at hand, as URIs.
-        max_frames: Frames granted.
-        max_tokens: Tokens of content granted.
-        as_of: Moment that the evidence should hold for, ``YYYY-MM-DDTHH:MM:SS[.f]Z``; empty: now.
-        traceparent: W3C trace context of the request; empty: none.
-    """
-
-    goal: str
-    query_text: str = ""
-    kinds: tuple[str, ...] = ()
-    anchors: tuple[str, ...] = ()
-    max_frames: int
-    max_tokens: int
-    as_of: str = ""
-    traceparent: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """One thing that a provider sent and the broker did not take, for whoever must mend it.
-
-    Attributes:
-        reason: Stable UPPER_SNAKE reason.
-        message: What was wrong and what to do.
-        frame_id: The frame concerned; empty: the whole message or lane.
-    """
-
-    reason: str
-    message: str
-    frame_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,3 +235,8 @@ class Fabric(Protocol):
 
     async def stop(self, grace: float, /) -> None:
         """Takes no new instances, drains all, waits for open answers at most ``grace`` seconds, closes all."""
+
+
+def stopping() -> Unavailable:
+    """What ends the sessions of a broker that stops, and what refuses new ones."""
+    return Unavailable("STOPPING", "the broker is stopping; attach again in a moment", retry_after=1.0)

@@ -24,20 +24,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from broker.core.frames import Frame
 from broker.core.intake import LaneIntake
-from broker.core.lanes import Grant, Lane, LaneEnd, Lie, Unreadable
+from broker.core.lanes import Grant, Lane, LaneEnd, LaneUpdate, Lie, Unreadable
 from broker.core.scores import ScoreScale
 from broker.errors import BrokerError
 from broker.gather.clock import Clock
-from broker.gather.fabric import Ending, Fabric, Handle, InstanceKey, PushKey, Query, Ref, Violation
+from broker.gather.fabric import Ending, Fabric, Handle, InstanceKey, PushKey, Ref
 from broker.gather.quarantine import Conduct, Permit
+from broker.wire.events import Query, Violation
 
 MAX_VIOLATIONS = 32
 """Violations that a provider is told of one lane; a last one says how many more there were."""
+
+SOON = 1.0
+"""Seconds after which a provider that was busy may have room again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,23 +57,6 @@ class WantedLane:
     provider: str
     push: PushKey | None = None
     scale: ScoreScale | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LaneUpdate:
-    """A lane changed: its first frames came, or it ended.
-
-    Attributes:
-        provider: The provider.
-        end: How it ended; None: it is collecting.
-        frames: Frames offered so far.
-        message: Why, where it did not end ``COMPLETE`` or ``EMPTY``.
-    """
-
-    provider: str
-    end: LaneEnd | None
-    frames: int
-    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,14 +126,15 @@ class OpenLane:
         gathering, provider = self._gathering, self.wanted.provider
         sits_out = gathering.fabric.quarantined(provider)
         if sits_out > 0:
-            self._unasked(LaneEnd.QUARANTINED, f"sits out for an earlier lie, {math.ceil(sits_out)} s more")
+            seconds = math.ceil(sits_out)
+            self._unasked(LaneEnd.QUARANTINED, f"sits out for an earlier lie, {seconds} s more", float(seconds))
             return
         if gathering.clock.time() >= gathering.deadline:
             self._unasked(LaneEnd.TIMED_OUT, "no time was left to ask")
             return
         self._permit = gathering.conduct.admit(provider)
         if self._permit is None:
-            self._unasked(LaneEnd.QUARANTINED, "sits out for an earlier lie; its trial is running")
+            self._unasked(LaneEnd.QUARANTINED, "sits out for an earlier lie; its trial is running", SOON)
         elif self.wanted.push is not None:
             gathering.fabric.expect(self.wanted.push, self._attempt)
             self._attempt.expected = self.wanted.push
@@ -217,7 +205,7 @@ class OpenLane:
         elif load == 0:
             self._unasked(LaneEnd.ABSENT, "no instance is attached")
         else:
-            self._unasked(LaneEnd.FAILED, f"every instance is at its limit, {load} queries in flight")
+            self._unasked(LaneEnd.FAILED, f"every instance is at its limit, {load} queries in flight", SOON)
 
     def _ask_another(self) -> bool:
         gathering, provider = self._gathering, self.wanted.provider
@@ -236,8 +224,8 @@ class OpenLane:
         attempt.intake = LaneIntake(self.wanted.provider, ref.scale, self._grant)
         attempt.handle = gathering.fabric.ask(ref, gathering.query, gathering.deadline, attempt)
 
-    def _unasked(self, end: LaneEnd, message: str) -> None:
-        self._finish(Lane(self.wanted.provider, self.wanted.scale, end, message))
+    def _unasked(self, end: LaneEnd, message: str, retry_after: float | None = None) -> None:
+        self._finish(Lane(self.wanted.provider, self.wanted.scale, end, message, retry_after=retry_after))
 
     def _finish(self, lane: Lane) -> None:
         self._ended = True
@@ -250,11 +238,14 @@ class OpenLane:
         if self._permit is not None:
             sits_out = gathering.conduct.settle(self._permit, lane.end)
             self._permit = None
-        if lane.lie is not None:
+        lie = lane.lie
+        if lie is not None:
             if sits_out > 0:
                 gathering.fabric.quarantine(lane.provider, sits_out)
+            remaining = math.ceil(gathering.fabric.quarantined(lane.provider))
+            lane = replace(lane, retry_after=float(remaining) if remaining else None)
             instance = self._tried[-1].key if self._tried else None
-            gathering.on_lie(LieReport(lane.provider, instance, lane.lie, lane.offered, sits_out))
+            gathering.on_lie(LieReport(lane.provider, instance, lie, lane.offered, sits_out))
         gathering.on_update(LaneUpdate(lane.provider, lane.end, lane.offered, lane.message))
         self._on_end(lane)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from broker.core.scores import ScoreScale
-from broker.errors import Aborted, ResourceExhausted, Unavailable
+from broker.errors import Aborted, ResourceExhausted
 from broker.gather.clock import Clock
 from broker.gather.fabric import (
     Ending,
@@ -20,14 +20,14 @@ from broker.gather.fabric import (
     Push,
     PushKey,
     PushSink,
-    Query,
     Ref,
     Sink,
-    Violation,
+    stopping,
 )
 from broker.gather.pushes import Pushes
 from broker.gather.quarantine import SitOuts
 from broker.gather.registry import Registry
+from broker.wire.events import Query, Violation
 
 REPLACEMENTS = 3
 """How often a replica may be replaced within :data:`REPLACEMENT_WINDOW`."""
@@ -82,7 +82,7 @@ class LocalFabric:
     def offer(self, instance: Instance, /) -> None:
         """See :meth:`broker.gather.fabric.Fabric.offer`."""
         if self._stopping:
-            raise Unavailable("STOPPING", "the broker is stopping; attach again in a moment", retry_after=1.0)
+            raise stopping()
         key = instance.key
         replica = (key.tenant, key.provider, key.instance)
         old = self._replicas.get(replica)
@@ -185,7 +185,7 @@ class LocalFabric:
             finally:
                 timer.cancel()
         for instance in instances:
-            instance.close(Unavailable("STOPPING", "the broker is stopping; attach again in a moment", retry_after=1.0))
+            instance.close(stopping())
 
     def _answered(self, answer: _Answer) -> None:
         self._answers.discard(answer)

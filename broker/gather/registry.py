@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from broker.core.scores import ScoreScale
@@ -42,19 +42,29 @@ class _Entry:
 class Registry:
     """Known providers; beside the configured ones at most ``limit``, and those gone longest are forgotten first."""
 
-    def __init__(self, configured: Mapping[str, ScoreScale | None] | None = None, *, limit: int = 10_000) -> None:
+    def __init__(
+        self,
+        configured: Mapping[str, ScoreScale | None] | None = None,
+        *,
+        shared: Iterable[tuple[str, Sequence[str]]] = (),
+        limit: int = 10_000,
+    ) -> None:
         """Starts with the configured providers, in the operator's order.
 
         Args:
             configured: Their scales, None where the operator sets none. They are never forgotten.
+            shared: The id of a scale, and the configured providers that share it; each is in one list at most.
             limit: How many others are remembered, at least 1.
         """
         configured = configured or {}
         self.lane_order: tuple[str, ...] = tuple(configured)
         """The configured providers, in the operator's order; what ``Policy.lane_order`` takes."""
+        self._place = {name: place for place, name in enumerate(configured)}
         self._limit = limit + len(configured)
         self._entries = {name: _Entry(scale) for name, scale in configured.items()}
+        self._attached: set[str] = set()
         self._gone: dict[str, None] = {}
+        self._shared = {name: (scale_id, tuple(names)) for scale_id, names in shared for name in names}
 
     def attach(self, provider: str, scale: ScoreScale, kinds: tuple[str, ...], *, replaces: bool) -> None:
         """Notes an instance that can be asked; with ``replaces`` it takes the place of one noted before.
@@ -69,20 +79,26 @@ class Registry:
             self._make_room()
             entry = self._entries[provider] = _Entry(None)
         self._gone.pop(provider, None)
-        entry.scale = scale
+        for sharer in self._sharers(provider):
+            self._entries[sharer].scale = scale
         entry.kinds = kinds
         entry.attached += not replaces
+        self._attached.add(provider)
 
     def detach(self, provider: str, last_seen: float) -> None:
         """Notes that an instance cannot be asked any more; ``last_seen`` is in seconds since the epoch."""
         entry = self._entries[provider]
         entry.attached -= 1
         entry.last_seen = last_seen
-        if entry.attached == 0 and provider not in self.lane_order:
-            self._gone[provider] = None
+        if entry.attached == 0:
+            self._attached.discard(provider)
+            if provider not in self._place:
+                self._gone[provider] = None
 
     def check_scale(self, provider: str, scale: ScoreScale, *, others: int | None = None) -> None:
-        """Holds a declared scale against the provider's: the configured one, or that of its attached instances.
+        """Holds a declared scale against the provider's: the configured one, or that of the attached instances.
+
+        Instances of providers that share a scale bind one another as those of one provider do.
 
         Args:
             provider: The provider.
@@ -95,20 +111,34 @@ class Registry:
         entry = self._entries.get(provider)
         if entry is None:
             return
+        sharers = [name for name in self._sharers(provider) if name != provider]
         bound = entry.attached if others is None else others
-        current = entry.fixed or (entry.scale if bound > 0 else None)
-        if current is not None and current != scale:
-            source = "the operator's configuration" if entry.fixed else "its attached instances"
-            raise FailedPrecondition(
-                "SCALE_CONFLICT",
-                f"provider {provider!r} declares scale {_shown(scale)}, but by {source} it is {_shown(current)}; "
-                "all instances of a provider must declare the same scale",
-            )
+        current = entry.fixed or (
+            entry.scale if bound > 0 or any(self._entries[name].attached for name in sharers) else None
+        )
+        wanted = self._shared[provider][0] if sharers else scale.id
+        if scale.id == wanted and current in (None, scale):
+            return
+        source = "the operator's configuration" if entry.fixed or current is None else "the attached instances"
+        if sharers:
+            source += f" (it shares its scale with {', '.join(sharers)})"
+        raise FailedPrecondition(
+            "SCALE_CONFLICT",
+            f"provider {provider!r} declares scale {_shown(scale)}, but by {source} it is "
+            f"{wanted if current is None else _shown(current)}; all of them must declare the same scale",
+        )
 
     def known(self) -> tuple[KnownProvider, ...]:
-        """All of them, in lane order: the configured ones in the operator's order, then the others by name."""
-        names = (*self.lane_order, *sorted(self._entries.keys() - set(self.lane_order)))
-        return tuple(self._known(name) for name in names)
+        """All of them, in lane order."""
+        return tuple(self._known(name) for name in self.in_lane_order(self._entries))
+
+    def attached(self) -> frozenset[str]:
+        """Names of those that have an instance that can be asked."""
+        return frozenset(self._attached)
+
+    def in_lane_order(self, names: Iterable[str]) -> list[str]:
+        """Names, known or not: the configured ones in the operator's order, then the others by name."""
+        return sorted(names, key=lambda name: (self._place.get(name, len(self._place)), name))
 
     def get(self, provider: str) -> KnownProvider | None:
         """One of them; None: not known."""
@@ -117,6 +147,10 @@ class Registry:
     def scales(self) -> dict[str, ScoreScale | None]:
         """Every known provider's scale, None where none is known: what floors are validated against."""
         return {name: entry.scale for name, entry in self._entries.items()}
+
+    def _sharers(self, provider: str) -> tuple[str, ...]:
+        """The providers of one scale: this one, and those that share it."""
+        return self._shared[provider][1] if provider in self._shared else (provider,)
 
     def _known(self, name: str) -> KnownProvider:
         entry = self._entries[name]

@@ -43,7 +43,9 @@ from enum import Enum, auto
 from broker.core.scores import UNIT, ScoreScale
 from broker.errors import BrokerError, FailedPrecondition, InvalidArgument, ResourceExhausted
 from broker.gather.clock import Clock, Timer
-from broker.gather.events import (
+from broker.gather.fabric import Ending, Fabric, InstanceKey, Sink
+from broker.gather.outbox import Outbox
+from broker.wire.events import (
     Ask,
     Batch,
     Cancel,
@@ -54,11 +56,11 @@ from broker.gather.events import (
     LaneEnded,
     Malformed,
     Outbound,
+    Query,
     Rejection,
+    Violation,
     Welcome,
 )
-from broker.gather.fabric import Ending, Fabric, InstanceKey, Query, Sink, Violation
-from broker.gather.outbox import Outbox
 
 NOT_OPEN = Violation(
     "QUERY_NOT_OPEN",

@@ -9,6 +9,7 @@ where there is none, between any two lines. No chunk overlaps another, and toget
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -67,12 +68,13 @@ def chunks(lines: list[str], *, suffix: str) -> list[Chunk]:
     """
     prose = suffix in PROSE_SUFFIXES
     headings = list(_headings(lines, markdown=suffix in MARKDOWN_SUFFIXES)) if prose else []
+    trails = list(_trails(headings))
     borders = [heading.line for heading in headings] if prose else list(_top_level(lines))
     sizes = [len(line.encode()) for line in lines]
     found: list[Chunk] = []
     for start, end in _sections(borders, sizes):
         for first, last in _pieces(lines, sizes, start, end):
-            labels = _breadcrumb(headings, first, last) if prose else _defined(lines, first, last)
+            labels = _breadcrumb(borders, trails, first, last) if prose else _defined(lines, first, last)
             found.append(Chunk(first + 1, last, labels))
     return found
 
@@ -161,16 +163,20 @@ def _indent(line: str) -> int:
     return len(found[0].expandtabs(4)) if found else 0
 
 
-def _breadcrumb(headings: list[_Heading], first: int, last: int) -> tuple[str, ...]:
+def _trails(headings: list[_Heading]) -> Iterator[tuple[str, ...]]:
+    """Of each heading: the headings that it stands under, outermost first, and itself."""
     trail: list[_Heading] = []
-    own = next((heading for heading in headings if first <= heading.line < last), None)
     for heading in headings:
-        if heading.line > first and heading is not own:
-            break
         trail = [*(above for above in trail if above.level < heading.level), heading]
-        if heading is own:
-            break
-    return tuple(heading.text for heading in trail)
+        yield tuple(above.text for above in trail)
+
+
+def _breadcrumb(borders: list[int], trails: list[tuple[str, ...]], first: int, last: int) -> tuple[str, ...]:
+    """The trail of the chunk's own first heading, or else of the one before it."""
+    own = bisect_left(borders, first)
+    if own == len(borders) or borders[own] >= last:
+        own -= 1
+    return trails[own] if own >= 0 else ()
 
 
 def _defined(lines: list[str], first: int, last: int) -> tuple[str, ...]:

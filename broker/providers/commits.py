@@ -105,6 +105,10 @@ def read_commits(folder: Path, newest: str, *, after: str = "", limit: int = MAX
         "--no-renames",
         "--name-only",
         "--relative",
+        # Whatever the settings of its owner or of the repository say: every commit, the first one with its paths too.
+        "--root",
+        "--no-follow",
+        "-O/dev/null",
         "--no-show-signature",
         "--no-mailmap",
         "--no-notes",

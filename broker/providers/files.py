@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 import structlog
 
 from broker.core.frames import Frame
+from broker.core.grants import Allowance
 from broker.core.scores import Direction, ScoreScale
 from broker.providers.chunking import PROSE_SUFFIXES, Chunk, chunks, trimmed
-from broker.providers.grants import Allowance
-from broker.providers.provider import folder_root, holds_at
+from broker.providers.provider import folder_root, holds_at, log_held
 from broker.providers.regions import Region, content_at, file_frame, region_of, shown_path, split_lines
 from broker.providers.watching import Folder
 from broker.providers.words import query_terms, terms
@@ -103,7 +103,9 @@ class FilesProvider:
         self._database = sqlite3.connect(_PRIVATE_DATABASE, isolation_level=None)
         self._database.executescript(_SCHEMA)
         self._refresh(Stop())
-        _log.info("files indexed", files=self._folder.size, skipped=self._folder.skipped)
+        (held,) = self._sql.execute("SELECT COUNT(*) FROM chunks").fetchone()
+        counts = {"files": self._folder.size, "skipped": self._folder.skipped}
+        log_held(_log, "files indexed", held, "no text was found; name a folder that holds text files", **counts)
 
     def _drop(self) -> None:
         if self._database is not None:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import structlog
 
 from broker.core.frames import Frame, Provenance, content_digest
+from broker.core.grants import Allowance
 from broker.core.scores import Direction, ScoreScale
 from broker.errors import InvalidArgument
 from broker.providers.commits import MAX_COMMITS, Commit, head, is_ancestor, read_commits
-from broker.providers.grants import Allowance
-from broker.providers.provider import folder_root, holds_at, require_folder
+from broker.providers.provider import folder_root, holds_at, log_held, require_folder
 from broker.providers.regions import cut_text
 from broker.providers.words import query_terms
 from broker.providers.worker import Stop, Worker
@@ -64,7 +64,8 @@ class HistoryProvider:
         except InvalidArgument:
             provider.close()
             raise
-        _log.info("commits read", commits=len(provider._commits))
+        held = len(provider._commits)
+        log_held(_log, "commits read", held, "the repository has no commit yet; make one", commits=held)
         return provider
 
     async def answer(self, query: Query) -> list[Frame]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from broker.core.frames import Frame
 from broker.core.scores import ScoreScale
@@ -66,6 +66,22 @@ def folder_root(directory: Path) -> Path:
             "FOLDER_NOT_A_FOLDER", f"{str(directory)!r} is not a folder; name the folder that holds the file"
         )
     return root
+
+
+def log_held(log: Any, event: str, held: int, nothing: str, **more: object) -> None:
+    """Logs what opening a folder found: for information, or as a warning where nothing can ever be answered from it.
+
+    Args:
+        log: The provider's logger.
+        event: What was read.
+        held: How many pieces of evidence there are.
+        nothing: What to say, and to do, where there is none.
+        more: Counts for the log.
+    """
+    if held:
+        log.info(event, **more)
+    else:
+        log.warning(f"{nothing}; until then every answer is empty", **more)
 
 
 def require_folder(root: Path) -> None:

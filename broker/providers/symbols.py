@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import structlog
 
 from broker.core.frames import Frame
+from broker.core.grants import Allowance
 from broker.core.scores import Direction, ScoreScale
 from broker.providers.definitions import Definition, Unparsable
 from broker.providers.grammar_definitions import GRAMMARS, grammar_definitions, installed
-from broker.providers.grants import Allowance
 from broker.providers.matching import Asked, Named, NameMatch
-from broker.providers.provider import folder_root, holds_at
+from broker.providers.provider import folder_root, holds_at, log_held
 from broker.providers.python_definitions import python_definitions
 from broker.providers.regions import Region, content_at, file_frame, region_of, shown_path, split_lines
 from broker.providers.watching import Folder
@@ -42,6 +42,11 @@ SCALE = ScoreScale("name-match", 0.0, 1.0, Direction.HIGHER_IS_BETTER)
 """From 0, no match and never offered, to 1, the definition asked for by its very name."""
 
 _PYTHON = frozenset({".py", ".pyi"})
+
+_NOTHING = (
+    "no definition was found; name a folder that holds Python or, with the extra 'symbols', "
+    "JavaScript, TypeScript, Go, Rust, Java or C"
+)
 
 _log = structlog.get_logger(__name__)
 
@@ -96,7 +101,7 @@ class SymbolsProvider:
 
     def _build(self) -> None:
         self._refresh(Stop())
-        _log.info("definitions read", definitions=self._held, skipped=self._folder.skipped)
+        log_held(_log, "definitions read", self._held, _NOTHING, definitions=self._held, skipped=self._folder.skipped)
 
     def _refresh(self, stop: Stop) -> None:
         changes = self._folder.changes()

@@ -6,30 +6,34 @@ stage reports everything that it found wrong at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from heapq import nsmallest
 
 from broker.core.floors import floor_violations
+from broker.core.handles import RankingPlugin
 from broker.core.lanes import Grant, Lane
+from broker.core.plugins import param_violations
 from broker.core.request import CompositionRequest
 from broker.core.scores import ScoreScale
-from broker.core.strategies import RoundRobin, info_of
+from broker.core.strategies import CATALOGUE, PluginStrategy, Strategy, name_of
 from broker.core.validity import moment
 from broker.core.weights import weight_violations
-from broker.errors import FieldViolation, InvalidArgument, PermissionDenied
-from broker.gather.fabric import PushKey, Query
+from broker.errors import FieldViolation, InvalidArgument, PermissionDenied, ResourceExhausted
+from broker.gather.fabric import PushKey
 from broker.gather.inline import inline_lane
 from broker.gather.lane import WantedLane
 from broker.gather.registry import Registry
 from broker.rpc.validation import violations_of
 from broker.settings import Config
+from broker.wire.events import Query
 from broker.wire.requests import ComposeCall, read_compose_request
-
-DEFAULT_STRATEGY = RoundRobin()
-"""What serves requests that name no policy."""
 
 BUDGETS_GRANTED = 4
 """A lane is granted this many times the request's budget: duplicates and floors take their part of it."""
+
+NAMES_SHOWN = 6
+"""Names of providers that an error lists; each has at most 63 characters."""
 
 INLINE_TOKENS = 2**31 - 1
 """The message's size bounds inline lanes; their grant does not."""
@@ -96,7 +100,15 @@ def inline_grant(config: Config) -> Grant:
     return Grant(config.limits.max_inline_frames, INLINE_TOKENS)
 
 
-def admit(call: ComposeCall, inline: tuple[Lane, ...], request_id: str, config: Config, registry: Registry) -> Admitted:
+def admit(
+    call: ComposeCall,
+    inline: tuple[Lane, ...],
+    request_id: str,
+    config: Config,
+    registry: Registry,
+    rerankers: Collection[str],
+    plugins: Mapping[str, RankingPlugin],
+) -> Admitted:
     """Holds a request against the broker's limits and providers.
 
     Args:
@@ -105,16 +117,19 @@ def admit(call: ComposeCall, inline: tuple[Lane, ...], request_id: str, config: 
         request_id: Its name, the caller's or the broker's.
         config: The operator's limits.
         registry: The providers known.
+        rerankers: Names of the rerankers that there are.
+        plugins: Ranking policies that the operator allows, by name.
 
     Raises:
         InvalidArgument: With everything that was wrong.
         PermissionDenied: The operator forbids its policy (``STRATEGY_FORBIDDEN``).
+        ResourceExhausted: It would open more lanes than are allowed (``LANES_LIMIT``).
     """
     limits = config.limits
     request = replace(
-        call.composed_under(DEFAULT_STRATEGY), max_frames=call.composition.max_frames or limits.max_frames
+        call.composed_under(config.ranking.strategy), max_frames=call.composition.max_frames or limits.max_frames
     )
-    strategy = info_of(request.strategy).name
+    strategy = name_of(request.strategy)
     if strategy in config.ranking.forbidden_strategies:
         allowed = "see ListStrategies for those that are allowed"
         raise PermissionDenied(
@@ -127,10 +142,21 @@ def admit(call: ComposeCall, inline: tuple[Lane, ...], request_id: str, config: 
         *_beyond_limits(call, request, config),
         *_naming(call, registry),
         *floor_violations(request.floors, scales),
+        *_reranking(request, rerankers),
         *weight_violations(request.strategy, scales.keys()),
+        *_plugging(request.strategy, plugins),
     ]
     if violations:
-        raise InvalidArgument.of(violations)
+        raise InvalidArgument.of([_with_names(each, scales.keys()) for each in violations])
+    wanted = tuple(_wanted(call, request_id, registry))
+    if len(wanted) + len(inline) > limits.max_lanes:
+        raise ResourceExhausted(
+            "LANES_LIMIT",
+            f"this request would open {len(wanted) + len(inline)} lanes, and {limits.max_lanes} are allowed; name the "
+            "providers that are wanted",
+            quota="limits.max_lanes",
+            retry_after=30.0,
+        )
     query = Query(
         goal=call.goal,
         query_text=call.query_text,
@@ -144,10 +170,36 @@ def admit(call: ComposeCall, inline: tuple[Lane, ...], request_id: str, config: 
         call=call,
         request=request,
         query=query,
-        wanted=tuple(_wanted(call, request_id, registry)),
+        wanted=wanted,
         inline=inline,
         collect_seconds=limits.collect_seconds if call.collect_timeout is None else call.collect_timeout,
     )
+
+
+def _with_names(violation: FieldViolation, known: Collection[str]) -> FieldViolation:
+    """A violation that names an unknown provider, with the names that there are, as far as a line holds them."""
+    field, reason = violation.field, violation.reason
+    unknown = reason in ("PROVIDER_UNKNOWN", "FLOOR_UNKNOWN_PROVIDER")
+    if not unknown and not (reason == "WEIGHT" and field.endswith(".provider_id")):
+        return violation
+    names = nsmallest(NAMES_SHOWN, known)
+    more = f" and {len(known) - len(names)} more" if len(known) > len(names) else ""
+    told = f"known: {', '.join(names)}{more}" if names else "none is known yet"
+    return replace(violation, message=f"{violation.message}; {told}")
+
+
+def _plugging(strategy: Strategy, plugins: Mapping[str, RankingPlugin]) -> list[FieldViolation]:
+    """A plugin that there is none of, and parameters that it does not take."""
+    if not isinstance(strategy, PluginStrategy):
+        return []
+    plugin = plugins.get(strategy.name)
+    if plugin is not None:
+        return param_violations(plugin, strategy.params, "strategy.plugin.params")
+    if strategy.name in {info.name for info in CATALOGUE.values()}:
+        text = f"{strategy.name} is built in and not a plugin; ask for strategy.{strategy.name}"
+    else:
+        text = f"this broker has no plugin {strategy.name!a}; see ListStrategies for the strategies that there are"
+    return [FieldViolation("strategy.plugin.name", "STRATEGY_UNKNOWN", text)]
 
 
 def _scales(call: ComposeCall, registry: Registry) -> dict[str, ScoreScale | None]:
@@ -172,6 +224,18 @@ def _beyond_limits(call: ComposeCall, request: CompositionRequest, config: Confi
             yield FieldViolation(field, reason, f"asked for {value:.15g}, and this broker allows {allowed:.15g}")
     if request.as_of and moment(request.as_of) is None:
         yield FieldViolation("as_of", "AS_OF", "there is no such moment; give YYYY-MM-DDTHH:MM:SS[.f]Z")
+
+
+def _reranking(request: CompositionRequest, rerankers: Collection[str]) -> Iterator[FieldViolation]:
+    asked = request.rerank
+    if asked is None:
+        return
+    if asked.name not in rerankers:
+        text = f"no reranker is called {asked.name[:63]!a}; there are {', '.join(sorted(rerankers))}"
+        yield FieldViolation("rerank.name", "RERANKER_UNKNOWN", text)
+    if asked.top_n is not None and asked.top_n > asked.candidates:
+        text = f"{asked.top_n} cannot be kept of {asked.candidates} candidates; give more, or a smaller top_n"
+        yield FieldViolation("rerank.top_n", "RERANK_PARAMS", text)
 
 
 def _naming(call: ComposeCall, registry: Registry) -> Iterator[FieldViolation]:
@@ -203,15 +267,14 @@ def _naming(call: ComposeCall, registry: Registry) -> Iterator[FieldViolation]:
 
 def _wanted(call: ComposeCall, request_id: str, registry: Registry) -> Iterator[WantedLane]:
     """The lanes to gather, in lane order."""
+    asked: Collection[str] = ()
+    if not call.no_providers:
+        asked = (*call.required_providers, *(call.providers or registry.attached()))
     own = {lane.provider for lane in call.inline_lanes}
-    known = {provider.name: provider for provider in registry.known()}
-    pushing = [name for name in call.expect_pushes if name not in known]
-    for name in (*known, *sorted(pushing)):
-        provider = known.get(name)
+    for name in registry.in_lane_order({*call.expect_pushes, *asked} - own):
+        provider = registry.get(name)
         scale = None if provider is None else provider.scale
         if name in call.expect_pushes:
             yield WantedLane(name, PushKey("", request_id, name), scale)
-        elif name in own or call.no_providers or provider is None:
-            continue
-        elif name in call.required_providers or (name in call.providers if call.providers else provider.attached > 0):
+        elif provider is not None:
             yield WantedLane(name, None, scale)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import grpc
 from contextbroker.v1 import context_service_pb2 as pb
 from google.protobuf.message import DecodeError, Message
 
-from broker.core.strategies import CATALOGUE
+from broker import __version__
+from broker.core.handles import RankingPlugin
+from broker.core.strategies import CATALOGUE, name_of
 from broker.errors import Unimplemented
 from broker.gather.fabric import Fabric, InstanceStatus
 from broker.gather.registry import KnownProvider, Registry
-from broker.rpc.admission import DEFAULT_STRATEGY
 from broker.rpc.composing import Composer
 from broker.rpc.handlers import Method, Serving, handler, unary
 from broker.rpc.validation import check
@@ -28,14 +29,22 @@ class ContextService:
     """Compose, and the lists; :class:`~broker.rpc.composing.Composer` does the composing."""
 
     def __init__(
-        self, *, composer: Composer, fabric: Fabric, registry: Registry, serving: Serving, config: Config
+        self,
+        *,
+        composer: Composer,
+        fabric: Fabric,
+        registry: Registry,
+        serving: Serving,
+        config: Config,
+        plugins: Mapping[str, RankingPlugin],
     ) -> None:
-        """Serves what ``composer`` composes, and lists what ``fabric`` and ``registry`` know."""
+        """Serves what ``composer`` composes, and lists what ``fabric``, ``registry`` and ``plugins`` hold."""
         self._composer = composer
         self._fabric = fabric
         self._registry = registry
         self._serving = serving
         self._config = config
+        self._plugins = plugins
 
     def handlers(self) -> grpc.GenericRpcHandler:
         """What serves it."""
@@ -84,17 +93,29 @@ class ContextService:
 
     async def _list_strategies(self, data: bytes) -> bytes:
         _parsed(pb.ListStrategiesRequest, data)
-        return strategies_message(self._strategies()).SerializeToString()
+        return strategies_message(sorted(self._strategies(), key=lambda listed: listed.name)).SerializeToString()
 
     def _strategies(self) -> Iterator[ListedStrategy]:
-        for kind, info in sorted(CATALOGUE.items(), key=lambda entry: entry[1].name):
+        ranking = self._config.ranking
+        default = name_of(ranking.strategy)
+        for info in CATALOGUE.values():
             yield ListedStrategy(
                 name=info.name,
                 description=info.description,
                 compares_raw_scores=info.compares_raw_scores,
                 parameters=info.parameters,
-                default=isinstance(DEFAULT_STRATEGY, kind),
-                allowed=info.name not in self._config.ranking.forbidden_strategies,
+                default=info.name == default,
+                allowed=info.name not in ranking.forbidden_strategies,
+                version=__version__,
+            )
+        for plugin in self._plugins.values():
+            yield ListedStrategy(
+                name=plugin.name,
+                description=plugin.description,
+                compares_raw_scores=False,
+                parameters=plugin.parameters,
+                default=plugin.name == default,
+                version=plugin.version,
             )
 
     def _not_built(self, name: str, request: type[Message]) -> Method:

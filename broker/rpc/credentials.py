@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import ssl
 import stat
@@ -18,18 +19,21 @@ MIN_SEAL_KEY_BYTES = 16
 log = structlog.get_logger("broker.rpc")
 
 
-def seal_key(file: Path | None) -> bytes:
+def seal_key(file: Path | None, *, trial: bool = False) -> bytes:
     """The secret of the seals.
 
     Args:
         file: Where it is kept, white space around it apart; None: a random one is made and the log says so.
+        trial: Whether only this machine can reach the broker: then the log informs and does not warn.
 
     Raises:
         ConfigError: The file cannot be read, is readable by all, or holds fewer than 16 bytes.
     """
     if file is None:
-        log.warning(
-            "seals will change when the broker restarts, and prompts with them; set render.seal_key_file to keep them"
+        log.log(
+            logging.INFO if trial else logging.WARNING,
+            "prompts are sealed with a key that a restart changes; to keep one: "
+            "(umask 077; openssl rand -hex 32 > seal.key), then set render.seal_key_file to that file",
         )
         return secrets.token_bytes(32)
     key = _private(file, "render.seal_key_file").strip()

@@ -100,6 +100,7 @@ async def _run(name: str, method: Method, stream: Stream) -> BrokerError | None:
             reason=error.reason,
             fields=[violation.field for violation in error.violations[:8]],
             ms=round((time.monotonic() - started) * 1000, 1),
+            **stream.noted,
         )
         return error
     except Exception:  # noqa: BLE001 - the shield

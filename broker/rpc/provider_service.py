@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 import time
 
@@ -10,9 +11,8 @@ import grpc
 import structlog
 from contextbroker.v1 import provider_service_pb2 as pb
 
-from broker.errors import BrokerError, DeadlineExceeded, FailedPrecondition, ResourceExhausted, Unavailable
-from broker.gather.events import Welcome
-from broker.gather.fabric import Fabric, Push, PushKey
+from broker.errors import BrokerError, DeadlineExceeded, FailedPrecondition, ResourceExhausted
+from broker.gather.fabric import Fabric, Push, PushKey, stopping
 from broker.gather.pushes import Pushes, Reading
 from broker.gather.session import ProviderSession
 from broker.rpc.handlers import Serving, first_message, handler, sized
@@ -21,6 +21,7 @@ from broker.rpc.validation import violations_of
 from broker.settings import Limits
 from broker.wire import sessions
 from broker.wire.batches import batch_size
+from broker.wire.events import Welcome
 from broker.wire.pushes import PushHeader, read_push_request
 
 PROVIDER_SERVICE = pb.DESCRIPTOR.services_by_name["ProviderService"].full_name
@@ -53,7 +54,7 @@ class ProviderService:
     def close(self) -> None:
         """Ends every session that the fabric does not know of: those before their Hello and those after Detach."""
         for session in list(self._sessions):
-            session.close(Unavailable("STOPPING", "the broker is stopping; attach again in a moment", retry_after=1.0))
+            session.close(stopping())
 
     async def _attach(self, stream: Stream) -> None:
         session = ProviderSession(
@@ -104,6 +105,7 @@ class ProviderService:
         self._pushes.check(key)
         with self._pushes.reading() as reading:
             frames = await self._read_batches(stream, reading)
+            await stream.confirm()
             # Giving the room back and taking it again happen in one step, so that nothing comes between.
             parts = reading.finish()
             self._fabric.hold(key, Push(header.scale, parts), self._limits.push_hold_seconds)
@@ -111,9 +113,13 @@ class ProviderService:
         await stream.send(pb.PushResponse(frames=frames).SerializeToString())
 
     async def _read_batches(self, stream: Stream, reading: Reading) -> int:
-        """Reads batches to the end of the call; how many frames they hold."""
+        """Reads batches to the end of the call; how many frames they hold.
+
+        The room that they take is everyone's, so that all must come within the time that a whole push is held for.
+        """
         frames = 0
-        while (message := await self._next(stream)) is not None:
+        deadline = asyncio.get_running_loop().time() + self._limits.push_hold_seconds
+        while (message := await self._next(stream, deadline)) is not None:
             part = read_push_request(sized(message, self._serving), violations_of)
             if isinstance(part, PushHeader):
                 raise FailedPrecondition("PROTOCOL_ORDER", "a second header came; make a call for each delivery")
@@ -127,14 +133,17 @@ class ProviderService:
             reading.add(part)
         return frames
 
-    async def _next(self, stream: Stream) -> bytes | None:
-        try:
-            return await stream.receive(self._limits.push_hold_seconds)
-        except TimeoutError:
-            raise DeadlineExceeded(
-                "PUSH_STALLED",
-                f"nothing came for {self._limits.push_hold_seconds:g} s; send all batches and half-close the call",
-            ) from None
+    async def _next(self, stream: Stream, deadline: float) -> bytes | None:
+        # What has come already is given at once, whatever the time: only a time above zero is asked about.
+        left = deadline - asyncio.get_running_loop().time()
+        if left > 0:
+            with contextlib.suppress(TimeoutError):
+                return await stream.receive(left)
+        raise DeadlineExceeded(
+            "PUSH_STALLED",
+            f"the delivery was not over within {self._limits.push_hold_seconds:g} s of its header; "
+            "send all batches and half-close the call",
+        )
 
     def _log(self, event: str, session: ProviderSession) -> None:
         log.info(

@@ -19,12 +19,14 @@ from broker.gather.local import LocalFabric
 from broker.gather.pushes import Pushes
 from broker.gather.quarantine import Conduct
 from broker.gather.registry import Registry
+from broker.plugins import rerankers, strategies
 from broker.rpc.composing import Composer
 from broker.rpc.context_service import CONTEXT_SERVICE, ContextService
 from broker.rpc.credentials import seal_key, server_credentials
 from broker.rpc.handlers import Serving
 from broker.rpc.listening import open_port, options
 from broker.rpc.provider_service import PROVIDER_SERVICE, ProviderService
+from broker.rpc.reranking import Rerankers, rerankers_of
 from broker.rpc.standard import Health, reflection_handlers
 from broker.telemetry import logs
 from broker.wire.batches import split_batch
@@ -45,21 +47,26 @@ class Broker:
     """
 
     def __init__(self, config: Config | None = None) -> None:
-        """Reads secrets and certificates, and opens nothing yet.
+        """Reads secrets and certificates, loads rerankers and plugins, and opens nothing yet.
+
+        A plugin that ranks passes the gate first (:mod:`broker.gate`), which takes about a second.
 
         Args:
             config: Its configuration; None: the environment's and its file's, over the defaults.
 
         Raises:
-            ConfigError: The configuration, a secret or a certificate cannot be used.
+            ConfigError: The configuration, a secret, a certificate, a reranker or a plugin cannot be used.
         """
         self.config = config if config is not None else load()
         self.address = ""
         self._credentials = server_credentials(self.config.server)
         self._configured = _configured(self.config)
         self._policy = Policy(
-            seal_key=seal_key(self.config.render.seal_key_file), lane_order=self.config.ranking.lane_order
+            seal_key=seal_key(self.config.render.seal_key_file, trial=self.config.server.loopback),
+            lane_order=self.config.ranking.lane_order,
+            plugins=strategies.allowed(self.config.ranking.plugins, self.config.ranking.strategy),
         )
+        self._rerankers = rerankers_of(self.config, rerankers.allowed(self.config.ranking.rerankers))
         self._running: _Running | None = None
 
     async def start(self) -> str:
@@ -71,7 +78,7 @@ class Broker:
         Raises:
             OSError: The address cannot be bound; ``EADDRINUSE`` where it is taken.
         """
-        running = _Running(self.config, self._configured, self._policy)
+        running = _Running(self.config, self._configured, self._policy, self._rerankers)
         self.address = open_port(running.server, self.config.server.listen, self._credentials)
         await running.fabric.start()
         await running.server.start()
@@ -94,14 +101,17 @@ class Broker:
 class _Running:
     """What a started broker is made of."""
 
-    def __init__(self, config: Config, configured: dict[str, ScoreScale | None], policy: Policy) -> None:
+    def __init__(
+        self, config: Config, configured: dict[str, ScoreScale | None], policy: Policy, rerankers: Rerankers
+    ) -> None:
         clock = asyncio.get_running_loop()
         self.serving = Serving(
             first_message_seconds=config.server.first_message_seconds,
             stall_seconds=config.server.stall_seconds,
             max_message_bytes=config.limits.max_message_bytes,
         )
-        registry = Registry(configured)
+        shared = [(scale.id, scale.providers) for scale in config.ranking.shared_scales]
+        registry = Registry(configured, shared=shared)
         pushes = Pushes(clock, max_bytes=config.limits.push_hold_bytes)
         self.fabric = LocalFabric(clock, registry, pushes)
         collector = Collector(
@@ -112,10 +122,21 @@ class _Running:
             read=partial(read_frame, max_bytes=config.limits.max_frame_bytes),
         )
         self.composer = Composer(
-            collector=collector, registry=registry, serving=self.serving, config=config, policy=policy
+            collector=collector,
+            registry=registry,
+            rerankers=rerankers,
+            serving=self.serving,
+            config=config,
+            policy=policy,
         )
+        self._rerankers = rerankers
         context_service = ContextService(
-            composer=self.composer, fabric=self.fabric, registry=registry, serving=self.serving, config=config
+            composer=self.composer,
+            fabric=self.fabric,
+            registry=registry,
+            serving=self.serving,
+            config=config,
+            plugins=policy.plugins,
         )
         self.provider_service = ProviderService(
             fabric=self.fabric, pushes=pushes, serving=self.serving, limits=config.limits
@@ -141,12 +162,17 @@ class _Running:
         self.provider_service.close()
         self.health.close()
         await self.server.stop(LAST_WORDS if grace > 0 else None)
+        await self._rerankers.close()
         await self.serving.tasks.wait(LAST_WORDS)
 
 
 def _configured(config: Config) -> dict[str, ScoreScale | None]:
     """The providers that are known from the start, in lane order."""
     scales = {name: None if known.scale is None else known.scale.value() for name, known in config.providers.items()}
+    for shared in config.ranking.shared_scales:
+        # What is configured of one is configured of all; the settings see to it that it is the same.
+        scale = next(filter(None, (scales.get(name) for name in shared.providers)), None)
+        scales |= dict.fromkeys(shared.providers, scale)
     first = config.ranking.lane_order
     return {name: scales.get(name) for name in (*first, *sorted(scales.keys() - set(first)))}
 

@@ -8,10 +8,7 @@ import grpc
 import grpc.aio
 
 from broker.errors import BrokerError, FieldViolation
-from broker.wire.status import status_proto
-
-DETAILS_KEY = "grpc-status-details-bin"
-"""The trailing metadata that carries google.rpc.Status, as every gRPC library reads it."""
+from broker.wire.status import DETAILS_KEY, status_proto
 
 MAX_DETAILS_BYTES = 3072
 """Of the serialized Status. Peers refuse metadata beyond 8 KiB; base64 adds a third, and percent-encoding makes the

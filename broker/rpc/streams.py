@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any, Protocol
 
 import grpc.aio
@@ -37,6 +37,9 @@ class Context(Protocol):
 
     async def read(self) -> Any:
         """The next message, or ``grpc.aio.EOF``."""
+
+    async def send_initial_metadata(self, metadata: Sequence[tuple[str, str]], /) -> None:
+        """Sends the head of the answer, which a write would do by itself."""
 
     async def write(self, message: bytes) -> None:
         """Sends a message."""
@@ -69,6 +72,7 @@ class Stream:
     Attributes:
         deadline: Moment on the loop's clock when the caller stops waiting; None where it named none. Read once: the
             core measures it by the wall clock.
+        noted: What the log says of the call besides, should it fail; nothing of any content.
     """
 
     def __init__(self, context: Context, tasks: Tasks, *, stall_seconds: float) -> None:
@@ -77,6 +81,7 @@ class Stream:
         self._stall_seconds = stall_seconds
         remaining = context.time_remaining()
         self.deadline = None if remaining is None else asyncio.get_running_loop().time() + remaining
+        self.noted: dict[str, object] = {}
         self._inbox: deque[bytes] = deque()
         self._arrived = asyncio.Event()
         self._taken = asyncio.Event()
@@ -109,6 +114,20 @@ class Stream:
                 await self._arrived.wait()
         self._taken.set()
         return self._inbox.popleft()
+
+    async def confirm(self) -> None:
+        """Returns where the caller is still there, whom it tells that the answer begins; for before the first message.
+
+        To a reader a call that was broken off ends like one whose caller has said everything: the core tells the two
+        apart only later, or when something is sent.
+
+        Raises:
+            ClientGone: The peer is not there: what it sent is no whole.
+        """
+        try:
+            await self._context.send_initial_metadata(())
+        except Exception:  # noqa: BLE001 - the core says in many ways that a peer is gone
+            raise ClientGone from None
 
     async def send(self, message: bytes) -> None:
         """Queues a message, waiting for room.

@@ -7,6 +7,7 @@ path, and by the rule only where one field can be wrong in two ways that matter.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 import protovalidate
@@ -17,6 +18,7 @@ from broker.errors import FieldViolation, InvalidArgument
 _validator = protovalidate.Validator()
 
 _NAME = "give one provider's name: lower-case letters, digits, '.', '_', '-', at most 63, no pattern"
+_ACROSS = "across providers use ranks, quotas or weights, or trim after a reranker"
 _ENUM = "give one of the values that the contract lists"
 
 _REASONS: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
@@ -38,10 +40,12 @@ _REASONS: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
         (r"strategy\..*weight.*", "WEIGHT", "weights are finite, 0 to 1,000,000, each for one provider"),
         (r"strategy\..*", "STRATEGY_PARAMS", "see ListStrategies for what the policy takes"),
         (r"floors", "FLOORS", "give at most 256, one for each provider"),
-        (r"floors\[\d+\]\.provider_id", "FLOOR_PROVIDER_NAME", f"a floor is for one provider; {_NAME}"),
+        (r"floors\[\d+\]\.provider_id", "FLOOR_PROVIDER_NAME", f"a floor is for one provider; {_NAME}; {_ACROSS}"),
         (r"floors\[\d+\]\.scale_id", "FLOOR_SCALE", "give the id of that provider's own scale; see ListProviders"),
         (r"floors\[\d+\]\.value", "FLOOR_NOT_FINITE", "give a finite number on that provider's scale"),
         (r"render\.question", "QUESTION", "give at most 8 KiB"),
+        (r"rerank\.name", "RERANKER_UNKNOWN", "give the name of a reranker of this broker, 1 to 63 bytes"),
+        (r"rerank\..*", "RERANK_PARAMS", "candidates are at most 1000, and min_rerank_score is a finite number"),
         (r"(.*\.)?provider_id", "PROVIDER_NAME", _NAME),
         (r"(.*\.)?instance_id", "INSTANCE_ID", "give this replica's name, 1 to 128 bytes"),
         (r"(.*\.)?query_id", "QUERY_ID", "give the query_id of the query that is answered"),
@@ -50,38 +54,56 @@ _REASONS: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
 )
 
 
-def check(message: Message, prefix: str = "") -> None:
-    """Holds a message against its schema's constraints.
+_FORMS = frozenset({"string.pattern", "string.min_bytes", "string.min_len"})
+"""Rules of which protovalidate cites the text, such as a regular expression; the advice says it for people."""
 
-    Args:
-        message: The message; frames inside it are not looked at.
-        prefix: Path of the message in its request.
+_SUBSCRIPT = re.compile(r"\[[0-9]+\]")
+
+MAX_VIOLATIONS = 1000
+"""Violations of one message that are put into words, which is more than an answer has room for: a list may break a
+constraint ten thousand times. One more says how many there were beyond them."""
+
+
+def check(message: Message) -> None:
+    """Holds a message against its schema's constraints; frames inside it are not looked at.
 
     Raises:
-        InvalidArgument: With every violation at once, in the schema's order.
+        InvalidArgument: With all violations at once, as :func:`violations_of` gives them.
     """
-    violations = violations_of(message, prefix)
+    violations = violations_of(message)
     if violations:
         raise InvalidArgument.of(violations)
 
 
-def violations_of(message: Message, prefix: str = "") -> list[FieldViolation]:
-    """Every constraint that a message breaks, in the schema's order; see :func:`check`."""
-    return [_violation(found, prefix) for found in _validator.collect_violations(message)]
+def violations_of(message: Message) -> list[FieldViolation]:
+    """The constraints that a message breaks, in the schema's order; see :data:`MAX_VIOLATIONS`."""
+    found = _validator.collect_violations(message)
+    violations = [_violation(each) for each in found[:MAX_VIOLATIONS]]
+    if len(found) > MAX_VIOLATIONS:
+        violations.append(FieldViolation("", "MORE", f"and {len(found) - MAX_VIOLATIONS} more violations"))
+    return violations
 
 
-def _violation(found: protovalidate.Violation, prefix: str) -> FieldViolation:
+def _violation(found: protovalidate.Violation) -> FieldViolation:
     proto = found.proto
-    path = prefix + _path(proto)
-    bare = _path(proto)
-    reason, advice = next((r, a) for pattern, r, a in _REASONS if pattern.fullmatch(bare))
+    path = _path(proto)
+    reason, advice = _reason(_SUBSCRIPT.sub("[0]", path))
     rule = proto.rule_id or ""
     if rule == "enum.defined_only":
         reason, advice = "ENUM_UNKNOWN", _ENUM
     elif rule == "string.not_in" and reason == "FLOOR_PROVIDER_NAME":
         reason, advice = "FLOOR_UNKNOWN_PROVIDER", "no provider can have this name; a floor is for one provider"
-    text = f"{proto.message or rule}{_shown(found.field_value)}"
+    if rule in _FORMS:
+        text = f"wrong form{_shown(found.field_value)}" if found.field_value else "is empty"
+    else:
+        text = f"{proto.message or rule}{_shown(found.field_value)}"
     return FieldViolation(path, reason, f"{text}; {advice}" if advice else text)
+
+
+@lru_cache(maxsize=256)
+def _reason(path: str) -> tuple[str, str]:
+    """The reason and the advice for a path, whatever its subscripts."""
+    return next((reason, advice) for pattern, reason, advice in _REASONS if pattern.fullmatch(path))
 
 
 def _path(proto: Any) -> str:

@@ -7,23 +7,18 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import MutableMapping
 from typing import Any, TextIO
 
 import structlog
-
-LEVELS = ("debug", "info", "warning", "error")
-"""Names of the levels, the most talkative first."""
-
-FORMATS = ("auto", "json", "console")
-"""``auto`` is ``console`` on a terminal and ``json`` off one."""
 
 
 def configure(level: str = "info", form: str = "auto", stream: TextIO | None = None) -> None:
     """Sets up the process's log: structlog's events, and those of libraries that use :mod:`logging`.
 
     Args:
-        level: One of :data:`LEVELS`; what is below is left out.
-        form: One of :data:`FORMATS`.
+        level: ``debug``, ``info``, ``warning`` or ``error``; what is below is left out.
+        form: ``json``, ``console``, or ``auto``: ``console`` on a terminal and ``json`` off one.
         stream: Where to; None: stderr.
     """
     out = stream if stream is not None else sys.stderr
@@ -36,8 +31,9 @@ def configure(level: str = "info", form: str = "auto", stream: TextIO | None = N
     ]
     last: list[Any] = (
         [
+            _printable,
             # The default shows every local variable of a traceback, and those hold what frames contain.
-            structlog.dev.ConsoleRenderer(colors=out.isatty(), exception_formatter=structlog.dev.plain_traceback)
+            structlog.dev.ConsoleRenderer(colors=out.isatty(), exception_formatter=structlog.dev.plain_traceback),
         ]
         if console
         else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
@@ -62,3 +58,14 @@ def configure(level: str = "info", form: str = "auto", stream: TextIO | None = N
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
+
+
+def _printable(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Peers name their own instances, and a terminal acts on control characters: each is shown as its escape."""
+    return {key: _shown(value) if isinstance(value, str) else value for key, value in event.items()}
+
+
+def _shown(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)

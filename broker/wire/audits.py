@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 from contextbroker.v1 import composition_pb2 as pb
 from contextbroker.v1 import strategy_pb2
-from google.protobuf import struct_pb2
 
 from broker.core.composition import (
     AuditRow,
@@ -23,6 +19,8 @@ from broker.core.composition import (
 from broker.core.lanes import LaneEnd
 from broker.core.request import Floor
 from broker.wire.frames import read_scale, ref_message, ref_value, scale_message
+from broker.wire.json_values import read_struct, struct_message
+from broker.wire.reranking import read_record, record_message
 from broker.wire.updates import lane_state, read_lane_state
 
 
@@ -49,6 +47,8 @@ def row_message(row: AuditRow) -> pb.AuditRow:
         else pb.AuditScore(provider_id=score.provider, scale_id=score.scale_id, value=score.value, floor=score.floor),
         escaped_characters=row.escaped_characters,
         neutralised_fences=row.neutralised_fences,
+        prior_rank=row.prior_rank,
+        rerank_score=row.rerank_score,
     )
 
 
@@ -75,6 +75,8 @@ def read_row(message: pb.AuditRow) -> AuditRow:
         else None,
         escaped_characters=message.escaped_characters,
         neutralised_fences=message.neutralised_fences,
+        prior_rank=message.prior_rank,
+        rerank_score=message.rerank_score,
     )
 
 
@@ -85,7 +87,7 @@ def summary_message(summary: AuditSummary) -> pb.AuditSummary:
         strategy=pb.StrategyRecord(
             name=strategy.name,
             version=strategy.version,
-            params=struct_pb2.Struct(fields={key: _json_message(value) for key, value in strategy.params.items()}),
+            params=struct_message(strategy.params),
             compares_raw_scores=strategy.compares_raw_scores,
             repairs=strategy.repairs,
         ),
@@ -123,6 +125,7 @@ def summary_message(summary: AuditSummary) -> pb.AuditSummary:
         ],
         rows=summary.rows,
         reasons=summary.reasons,
+        rerank=None if summary.rerank is None else record_message(summary.rerank),
     )
 
 
@@ -133,7 +136,7 @@ def read_summary(message: pb.AuditSummary) -> AuditSummary:
         strategy=StrategyRecord(
             name=strategy.name,
             version=strategy.version,
-            params={key: _json_value(value) for key, value in strategy.params.fields.items()},
+            params=read_struct(strategy.params),
             compares_raw_scores=strategy.compares_raw_scores,
             repairs=tuple(strategy.repairs),
         ),
@@ -166,7 +169,8 @@ def read_summary(message: pb.AuditSummary) -> AuditSummary:
             for record in message.floors
         ),
         rows=message.rows,
-        reasons=dict(message.reasons),
+        reasons=dict(sorted(message.reasons.items())),
+        rerank=read_record(message.rerank) if message.HasField("rerank") else None,
     )
 
 
@@ -208,40 +212,3 @@ def _read_figures(message: pb.UsageFigures) -> UsageFigures:
         tokens_admitted=message.tokens_admitted,
         tokens_placed=message.tokens_placed,
     )
-
-
-def _json_message(value: object) -> struct_pb2.Value:
-    match value:
-        case None:
-            return struct_pb2.Value(null_value=struct_pb2.NULL_VALUE)
-        case bool():
-            return struct_pb2.Value(bool_value=value)
-        case int() | float():
-            return struct_pb2.Value(number_value=value)
-        case str():
-            return struct_pb2.Value(string_value=value)
-        case Mapping():
-            fields = {str(key): _json_message(item) for key, item in value.items()}
-            return struct_pb2.Value(struct_value=struct_pb2.Struct(fields=fields))
-        case Sequence():
-            return struct_pb2.Value(list_value=struct_pb2.ListValue(values=map(_json_message, value)))
-        case _:
-            raise TypeError(f"{type(value).__name__} is no JSON-like value")
-
-
-def _json_value(message: struct_pb2.Value) -> Any:
-    match message.WhichOneof("kind"):
-        case "bool_value":
-            return message.bool_value
-        case "number_value":
-            number = message.number_value
-            # Numbers have one type on the wire; a whole one is shown as such.
-            return int(number) if number.is_integer() else number
-        case "string_value":
-            return message.string_value
-        case "struct_value":
-            return {key: _json_value(value) for key, value in message.struct_value.fields.items()}
-        case "list_value":
-            return [_json_value(value) for value in message.list_value.values]
-        case _:
-            return None

@@ -21,7 +21,7 @@ def batch_query_id(data: bytes) -> str:
     """The query that a serialized ``FrameBatch`` is for.
 
     Raises:
-        InvalidArgument: The bytes are no ``FrameBatch`` (``MALFORMED``).
+        InvalidArgument: The bytes are not a ``FrameBatch`` (``MALFORMED``).
     """
     query_id: str = _parsed(schema.FrameBatch, data).query_id
     return query_id
@@ -55,7 +55,7 @@ def push_as_batch(data: bytes) -> bytes:
     """A serialized ``PushBatch`` as a ``FrameBatch`` without a query, so that both are read in one way.
 
     Raises:
-        InvalidArgument: The bytes are no ``PushBatch`` (``MALFORMED``).
+        InvalidArgument: The bytes are not a ``PushBatch`` (``MALFORMED``).
     """
     return join_batch("", _parsed(schema.PushBatch, data).frames)
 
@@ -70,7 +70,7 @@ def split_inline_lanes(data: bytes) -> tuple[bytes, list[tuple[bytes, list[bytes
     """A serialized ``ComposeRequest`` without its inline lanes, and each of these without its frames, and the frames.
 
     Raises:
-        InvalidArgument: The bytes are no ``ComposeRequest`` (``MALFORMED``).
+        InvalidArgument: The bytes are not a ``ComposeRequest`` (``MALFORMED``).
     """
     request = _parsed(schema.ComposeRequest, data)
     lanes = []
@@ -91,7 +91,7 @@ def inline_counts(data: bytes, stop_at: int) -> tuple[int, int]:
         stop_at: Lanes beyond which their frames are not counted.
 
     Raises:
-        InvalidArgument: The bytes are no ``ComposeRequest`` (``MALFORMED``).
+        InvalidArgument: The bytes are not a ``ComposeRequest`` (``MALFORMED``).
     """
     lanes = _parsed(schema.ComposeRequest, data).inline_lanes
     if len(lanes) > stop_at:
@@ -107,5 +107,5 @@ def _parsed(twin: Any, data: bytes) -> Any:
 
 
 def malformed(name: str) -> InvalidArgument:
-    """The error for bytes that are no message of that name."""
-    return InvalidArgument("MALFORMED", f"the message is no {name}: its bytes do not parse, or a text is no UTF-8")
+    """The error for bytes that are not a message of that name."""
+    return InvalidArgument("MALFORMED", f"the message is not a {name}: its bytes do not parse, or a text is not UTF-8")

@@ -5,7 +5,6 @@ Each frame is parsed once, by itself, so that one that cannot be read costs no o
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import astuple
@@ -14,15 +13,17 @@ from itertools import islice
 from contextbroker.v1 import frame_pb2, strategy_pb2
 from google.protobuf.message import DecodeError
 
-from broker.core.frames import KINDS, Frame, FrameRef, Provenance, Relation
+from broker.core.frames import KINDS, Frame, FrameRef, Provenance, Relation, digest_of
+from broker.core.intake import MAX_PROVENANCE, MAX_RELATIONS
 from broker.core.lanes import Unreadable
 from broker.core.scores import UNIT, Direction, ScoreScale
 from broker.errors import FieldViolation, InvalidArgument
 from broker.wire.schema import loose_frame
+from broker.wire.typed import require
 
-MAX_LISTED = 1000
-"""Steps of provenance, or relations, that are read of one frame. The core drops a frame with far fewer, for having too
-many; a hostile frame with a hundred thousand must not cost their conversion first."""
+MAX_LISTED = max(MAX_PROVENANCE, MAX_RELATIONS) + 1
+"""Steps of provenance, or relations, that are read of one frame: one more than the core takes, so that it sees that
+there are too many. What lies beyond is not worth its conversion: a batch can hold a quarter of a million."""
 
 _KIND = re.compile(r"kind-(0|-?[1-9][0-9]{0,9})")
 
@@ -53,14 +54,14 @@ def kind_number(name: str, path: str = "kind") -> frame_pb2.FrameKind.ValueType:
         path: The field that it stands in, for the error.
 
     Raises:
-        InvalidArgument: No such name, or a number beyond 32 bits (``KIND_UNKNOWN``).
+        InvalidArgument: There is no kind of this name, or its number does not fit 32 bits (``KIND_UNKNOWN``).
     """
     if name in KINDS:
         return frame_pb2.FrameKind.ValueType(KINDS.index(name))
     match = _KIND.fullmatch(name)
     if match and -(2**31) <= int(match[1]) < 2**31:
         return frame_pb2.FrameKind.ValueType(int(match[1]))
-    text = f"{name!r} is no kind; give one of {', '.join(KINDS)}, or kind-<number>"
+    text = f"{name!r} is not a kind; use one of {', '.join(KINDS[1:])}, or kind-<number>"
     raise InvalidArgument.of([FieldViolation(path, "KIND_UNKNOWN", text)])
 
 
@@ -77,21 +78,21 @@ def read_frame(data: bytes, max_bytes: int) -> Frame | Unreadable:
         The frame; or what is known of bytes that cannot be read, for whatever reason. Never raises.
     """
     if len(data) > max_bytes:
-        return unreadable(data, "FRAME_TOO_LARGE")
+        return unreadable(data, "FRAME_TOO_LARGE", max_bytes)
     try:
         message = frame_pb2.Frame.FromString(data)
     except DecodeError:
         return unreadable(data, "FRAME_MALFORMED")
-    return frame_value(message)
+    return frame_value(message, MAX_LISTED)
 
 
-def unreadable(data: bytes, reason: str) -> Unreadable:
-    """What is known of bytes that are no frame."""
-    return Unreadable(len(data), "sha256:" + hashlib.sha256(data).hexdigest(), reason)
+def unreadable(data: bytes, reason: str, allowed: int = 0) -> Unreadable:
+    """What is known of bytes that are not a frame; ``allowed`` is how many there may be, where they are too many."""
+    return Unreadable(len(data), digest_of(data), reason, allowed)
 
 
-def frame_value(message: frame_pb2.Frame) -> Frame:
-    """A parsed frame as a value."""
+def frame_value(message: frame_pb2.Frame, most: int | None = None) -> Frame:
+    """A parsed frame as a value; ``most`` is how many steps of provenance, and relations, are read; None: all."""
     return Frame(
         id=message.id,
         title=message.title,
@@ -102,11 +103,9 @@ def frame_value(message: frame_pb2.Frame) -> Frame:
         uri=message.uri,
         provenance=tuple(
             Provenance(step.type, step.uri, step.range, step.digest, step.method, step.by)
-            for step in islice(message.provenance, MAX_LISTED)
+            for step in islice(message.provenance, most)
         ),
-        relations=tuple(
-            Relation(tie.rel, tie.target_uri, tie.display_name) for tie in islice(message.relations, MAX_LISTED)
-        ),
+        relations=tuple(Relation(tie.rel, tie.target_uri, tie.display_name) for tie in islice(message.relations, most)),
         valid_from=message.valid_from,
         valid_to=message.valid_to,
         recorded_at=message.recorded_at,
@@ -115,18 +114,26 @@ def frame_value(message: frame_pb2.Frame) -> Frame:
     )
 
 
-def frame_message(frame: Frame) -> frame_pb2.Frame:
+def frame_message(frame: Frame, path: str = "") -> frame_pb2.Frame:
     """A frame as a message; the inverse of :func:`frame_value`.
 
+    Args:
+        frame: The frame.
+        path: Where it stands, for errors; empty: nowhere.
+
     Raises:
-        InvalidArgument: Its kind is no kind (``KIND_UNKNOWN``).
-        UnicodeEncodeError: A text holds a lone surrogate, which no UTF-8 can carry.
-        ValueError: ``token_cost`` is no 32-bit unsigned number.
-        TypeError: A value is of another type than the field.
+        InvalidArgument: Its kind is not known (``KIND_UNKNOWN``), or its ``token_cost`` is not an unsigned number of 32
+            bits (``OUT_OF_RANGE``), with the field.
+        UnicodeEncodeError: A text contains a lone surrogate, which UTF-8 cannot encode.
+        TypeError: A value is of another type than its field.
     """
+    inside = f"{path}." if path else ""
+    if frame.token_cost is not None and not 0 <= frame.token_cost < 2**32:
+        text = f"{frame.token_cost} is out of range; leave it out, or give (UTF-8 bytes of the content + 3) // 4"
+        raise InvalidArgument.of([FieldViolation(f"{inside}token_cost", "OUT_OF_RANGE", text)])
     return frame_pb2.Frame(
         id=frame.id,
-        kind=kind_number(frame.kind),
+        kind=kind_number(frame.kind, f"{inside}kind"),
         title=frame.title,
         content=frame.content,
         score=frame.score,
@@ -150,19 +157,28 @@ def frame_message(frame: Frame) -> frame_pb2.Frame:
     )
 
 
-def encode_frame(frame: Frame) -> bytes:
+def encode_frame(frame: Frame, path: str = "") -> bytes:
     """An encoded frame.
 
     A text with a lone surrogate is sent as the bytes that stand for it, which no reader accepts: the broker then drops
     this one frame as malformed and says so, and nothing disappears on the sender's side.
 
+    Args:
+        frame: The frame.
+        path: Where it stands, for errors; empty: nowhere.
+
     Raises:
-        InvalidArgument, ValueError, TypeError: As :func:`frame_message`, except for what was just said.
+        InvalidArgument: It is not a frame, or a value in it is of another type (``FIELD_INVALID``), with the field;
+            and as :func:`frame_message`.
     """
+    require((path, frame, Frame))
     try:
-        return frame_message(frame).SerializeToString()
+        return frame_message(frame, path).SerializeToString()
     except UnicodeEncodeError:
         return loose_frame("".join(_texts(astuple(frame))))
+    except OverflowError:
+        text = "the score does not fit a number of 64 bits"
+        raise InvalidArgument.of([FieldViolation(f"{path}.score".removeprefix("."), "OUT_OF_RANGE", text)]) from None
 
 
 def _texts(value: object) -> Iterator[str]:
@@ -191,7 +207,8 @@ def read_scale(message: frame_pb2.ScoreScale | None, path: str = "scale") -> Sco
         The scale; :data:`~broker.core.scores.UNIT` where it was left out.
 
     Raises:
-        InvalidArgument: An unknown direction (``ENUM_UNKNOWN``); ends that are NaN or not in order (``SCALE``).
+        InvalidArgument: The direction is not known (``ENUM_UNKNOWN``); an end is NaN, or they are not in order
+            (``SCALE``).
     """
     if message is None:
         return UNIT

@@ -68,6 +68,7 @@ class ListedStrategy:
         parameters: Its parameters.
         default: Whether it serves requests that name none.
         allowed: Whether the operator allows it.
+        version: Its version: the broker's own, or the plugin's.
     """
 
     name: str
@@ -76,6 +77,7 @@ class ListedStrategy:
     parameters: tuple[Parameter, ...] = ()
     default: bool = False
     allowed: bool = True
+    version: str = ""
 
 
 def providers_message(providers: Iterable[ListedProvider]) -> pb.ListProvidersResponse:
@@ -149,6 +151,7 @@ def strategies_message(strategies: Iterable[ListedStrategy]) -> pb.ListStrategie
                 ],
                 default=strategy.default,
                 allowed=strategy.allowed,
+                version=strategy.version,
             )
             for strategy in strategies
         ]
@@ -165,6 +168,7 @@ def read_strategies(message: pb.ListStrategiesResponse) -> tuple[ListedStrategy,
             parameters=tuple(Parameter(p.name, p.type, p.default_value, p.description) for p in strategy.parameters),
             default=strategy.default,
             allowed=strategy.allowed,
+            version=strategy.version,
         )
         for strategy in message.strategies
     )

@@ -18,6 +18,7 @@ from contextbroker.v1 import strategy_pb2
 from google.protobuf.message import DecodeError
 
 from broker.core.frames import Frame
+from broker.core.given import given
 from broker.core.lanes import Unreadable
 from broker.core.request import CompositionRequest, Duplicates, Fence, Floor, PartialLanes, Placement
 from broker.core.scores import UNIT, ScoreScale
@@ -33,14 +34,19 @@ from broker.wire.frames import (
     scale_message,
     unknown_value,
 )
+from broker.wire.reranking import asked_message, read_asked
 from broker.wire.strategies import not_built, read_strategy, strategy_message
-from broker.wire.strict import crowded, refuse_crowds, refuse_unknown_fields
+from broker.wire.strict import crowded, limit_number, refuse_crowds, refuse_unknown_fields
+from broker.wire.typed import require
 
 MAX_INLINE_LANES = 256
 """Inline lanes of one request."""
 
 MAX_LISTED = 10_000
 """Entries of any one list of a request; the schema allows fewer of most."""
+
+MAX_SECONDS = 315_576_000_000
+"""Seconds of the longest ``Duration``."""
 
 _NANOS = 10**9
 
@@ -112,8 +118,8 @@ def compose_request(call: ComposeCall) -> pb.ComposeRequest:
 
     Raises:
         InvalidArgument: A value that the wire cannot carry, with the field's path: a number out of its range
-            (``OUT_OF_RANGE``), a kind that is none (``KIND_UNKNOWN``), a text with a lone surrogate
-            (``TEXT_MALFORMED``), a value of another type (``FIELD_INVALID``).
+            (``OUT_OF_RANGE``), an unknown kind (``KIND_UNKNOWN``), a text with a lone surrogate (``TEXT_MALFORMED``),
+            a value of another type (``FIELD_INVALID``).
     """
     composition, strategy, timeout = call.composition, call.strategy, call.collect_timeout
     fields: dict[str, Callable[[], Any]] = {
@@ -128,8 +134,8 @@ def compose_request(call: ComposeCall) -> pb.ComposeRequest:
         "expect_pushes": lambda: _listed(call.expect_pushes),
         "inline_lanes": lambda: [_lane_message(lane, f"inline_lanes[{i}]") for i, lane in enumerate(call.inline_lanes)],
         "max_tokens": lambda: composition.max_tokens,
-        "max_frames": lambda: _limit(composition.max_frames),
-        "max_frames_per_provider": lambda: _limit(composition.max_frames_per_provider),
+        "max_frames": lambda: limit_number(composition.max_frames),
+        "max_frames_per_provider": lambda: limit_number(composition.max_frames_per_provider),
         "collect_timeout": lambda: None if timeout is None else _duration(timeout),
         "strategy": lambda: None if strategy is None else strategy_message(strategy),
         "floors": lambda: [
@@ -146,6 +152,7 @@ def compose_request(call: ComposeCall) -> pb.ComposeRequest:
         ),
         "include_local_scores": lambda: composition.include_local_scores,
         "no_providers": lambda: call.no_providers,
+        "rerank": lambda: None if composition.rerank is None else asked_message(composition.rerank),
     }
     message = pb.ComposeRequest()
     for name, value in fields.items():
@@ -153,7 +160,7 @@ def compose_request(call: ComposeCall) -> pb.ComposeRequest:
         try:
             message.MergeFrom(pb.ComposeRequest(**{name: value()}))
         except (TypeError, ValueError, OverflowError, AttributeError) as error:
-            raise _refused(name, error) from None
+            raise _refused("render.question" if name == "render" else name, error) from None
     return message
 
 
@@ -174,8 +181,8 @@ def read_compose_request(
 
     Raises:
         InvalidArgument: The bytes do not parse (``MALFORMED``); a field is not known (``UNKNOWN_FIELD``), a value not
-            listed (``ENUM_UNKNOWN``), a scale none (``SCALE``), a policy not named (``STRATEGY``), a provider weighed
-            twice (``WEIGHT``).
+            listed (``ENUM_UNKNOWN``), the ends of a scale not in order (``SCALE``), a policy not named (``STRATEGY``),
+            a provider weighed twice (``WEIGHT``).
         ResourceExhausted: A list has too many entries (``COUNT_EXCEEDED``).
         Unimplemented: An option that is not built yet (``NOT_BUILT``).
     """
@@ -209,6 +216,7 @@ def read_compose_request(
         fence=fence,
         question=asked if render.restate_question else "",
         include_local_scores=message.include_local_scores,
+        rerank=read_asked(message.rerank) if message.HasField("rerank") else None,
     )
     call = ComposeCall(
         goal=message.goal,
@@ -236,10 +244,6 @@ def read_compose_request(
 
 
 def _refuse_not_built(message: pb.ComposeRequest) -> None:
-    if message.HasField("rerank"):
-        raise not_built("rerank", "reranking is not built yet; leave it out")
-    if message.strategy.HasField("plugin"):
-        read_strategy(message.strategy)
     mode = message.render.mode
     if mode not in pb.RenderMode.values():
         raise InvalidArgument.of([unknown_value("render.mode", mode)])
@@ -260,8 +264,9 @@ def _lane_message(lane: InlineLane, path: str) -> pb.InlineLane:
         try:
             if isinstance(frame, Unreadable):
                 raise TypeError("a frame that could not be read cannot be sent")  # noqa: TRY301
-            message.frames.append(frame_message(frame))
-        except (TypeError, ValueError, OverflowError, AttributeError) as error:
+            require((f"{path}.frames[{i}]", frame, Frame))
+            message.frames.append(frame_message(frame, f"{path}.frames[{i}]"))
+        except (TypeError, ValueError) as error:
             raise _refused(f"{path}.frames[{i}]", error) from None
     return message
 
@@ -273,23 +278,23 @@ def _listed(values: tuple[str, ...]) -> list[str]:
     return list(values)
 
 
-def _limit(value: int | None) -> int:
-    if value is not None and value < 1:
-        raise ValueError(f"{value} is below 1; leave it out for no limit")
-    return value or 0
-
-
 def _duration(seconds: float) -> Any:
+    if not -MAX_SECONDS <= seconds <= MAX_SECONDS:
+        raise ValueError(f"expected at most {MAX_SECONDS:,} seconds, got {given(seconds)}")
     nanos = round(seconds * _NANOS)
     return {"seconds": nanos // _NANOS, "nanos": nanos % _NANOS}
 
 
 def _seconds(message: pb.ComposeRequest) -> float:
-    return (message.collect_timeout.seconds * _NANOS + message.collect_timeout.nanos) / _NANOS
+    seconds, nanos = message.collect_timeout.seconds, message.collect_timeout.nanos
+    if abs(nanos) >= _NANOS or seconds * nanos < 0:
+        text = f"{seconds} s and {nanos} ns are not a Duration: nanos lie below a second, on the side of the seconds"
+        raise InvalidArgument.of([FieldViolation("collect_timeout", "COLLECT_TIMEOUT", text)])
+    return (seconds * _NANOS + nanos) / _NANOS
 
 
 def _refused(path: str, error: Exception) -> InvalidArgument:
     if isinstance(error, UnicodeEncodeError):
-        return InvalidArgument.of([FieldViolation(path, "TEXT_MALFORMED", "holds a lone surrogate; send valid text")])
+        return InvalidArgument.of([FieldViolation(path, "TEXT_MALFORMED", "has a lone surrogate; send valid text")])
     reason = "OUT_OF_RANGE" if isinstance(error, ValueError | OverflowError) else "FIELD_INVALID"
     return InvalidArgument.of([FieldViolation(path, reason, str(error))])

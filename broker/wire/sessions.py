@@ -1,7 +1,7 @@
-"""The messages of a provider's session as the events of :mod:`broker.gather.events`, and back, for both ends.
+"""The messages of a provider's session as the events of :mod:`broker.wire.events`, and back, for both ends.
 
 What a provider sends is read so that nothing but a broken Hello ends the session: bytes that do not parse become
-:class:`~broker.gather.events.Malformed`, and frames stay bytes.
+:class:`~broker.wire.events.Malformed`, and frames stay bytes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from contextbroker.v1 import provider_service_pb2 as pb
 from google.protobuf.message import DecodeError, Message
 
 from broker.errors import FieldViolation, InvalidArgument
-from broker.gather.events import (
+from broker.wire import schema
+from broker.wire.batches import batch_query_id, malformed
+from broker.wire.events import (
     Ask,
     Batch,
     Cancel,
@@ -24,12 +26,11 @@ from broker.gather.events import (
     LaneEnded,
     Malformed,
     Outbound,
+    Query,
     Rejection,
+    Violation,
     Welcome,
 )
-from broker.gather.fabric import Query, Violation
-from broker.wire import schema
-from broker.wire.batches import batch_query_id, malformed
 from broker.wire.frames import kind_name, kind_number, read_scale, scale_message, unknown_value
 
 MAX_NAME_BYTES = 128
@@ -94,8 +95,8 @@ def attach_request(event: Hello | Batch | LaneEnded | Detached) -> bytes:
     """A serialized ``AttachRequest``; the inverse of :func:`read_attach_request`.
 
     Raises:
-        InvalidArgument: A kind that is no kind.
-        ValueError: A text with a lone surrogate, or ``max_in_flight`` is no 32-bit unsigned number.
+        InvalidArgument: A kind is not known.
+        ValueError: A text has a lone surrogate, or ``max_in_flight`` is not an unsigned number of 32 bits.
     """
     match event:
         case Hello():
@@ -164,7 +165,7 @@ def read_attach_response(data: bytes) -> Outbound | None:
     """What the broker said; None for a kind of message that this version does not know.
 
     Raises:
-        InvalidArgument: The bytes are no ``AttachResponse`` (``MALFORMED``).
+        InvalidArgument: The bytes are not an ``AttachResponse`` (``MALFORMED``).
     """
     message = _response(data)
     match message.WhichOneof("message"):

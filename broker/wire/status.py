@@ -14,6 +14,9 @@ from broker.errors import BrokerError, FieldViolation
 DOMAIN = "contextbroker"
 """The domain of every reason."""
 
+DETAILS_KEY = "grpc-status-details-bin"
+"""The trailing metadata that carries google.rpc.Status, as every gRPC library reads it."""
+
 _ERRORS: dict[str, type[BrokerError]] = {kind.code: kind for kind in BrokerError.__subclasses__()}
 
 
@@ -38,7 +41,7 @@ def status_proto(error: BrokerError) -> status_pb2.Status:
 
 
 def read_details(data: bytes) -> status_pb2.Status | None:
-    """A serialized status with details; None where it is none, or not of this broker."""
+    """A serialized status with details; None where it cannot be read, or is not of this broker."""
     try:
         status = status_pb2.Status.FromString(data)
         infos = [d for d in status.details if d.Is(error_details_pb2.ErrorInfo.DESCRIPTOR)]

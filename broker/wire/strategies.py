@@ -9,6 +9,7 @@ from contextbroker.v1 import strategy_pb2 as pb
 
 from broker.core.strategies import (
     PerProviderQuota,
+    PluginStrategy,
     Precomputed,
     ReciprocalRankFusion,
     RoundRobin,
@@ -17,6 +18,7 @@ from broker.core.strategies import (
     TrustWeighted,
 )
 from broker.errors import FieldViolation, InvalidArgument, Unimplemented
+from broker.wire.json_values import read_struct, struct_message
 
 
 def strategy_message(strategy: Strategy) -> pb.RankingStrategy:
@@ -50,6 +52,8 @@ def strategy_message(strategy: Strategy) -> pb.RankingStrategy:
             return pb.RankingStrategy(precomputed=pb.Precomputed(name=strategy.name, ids=ids))
         case ScoreDescending():
             return pb.RankingStrategy(score_descending=pb.ScoreDescending())
+        case PluginStrategy():
+            return pb.RankingStrategy(plugin=pb.Plugin(name=strategy.name, params=struct_message(strategy.params)))
     assert_never(strategy)
 
 
@@ -62,7 +66,6 @@ def read_strategy(message: pb.RankingStrategy, path: str = "strategy") -> Strate
 
     Raises:
         InvalidArgument: None is named (``STRATEGY``); a provider has two weights (``WEIGHT``).
-        Unimplemented: A plugin (``NOT_BUILT``).
     """
     name = message.WhichOneof("strategy")
     inside = f"{path}.{name}"
@@ -89,7 +92,7 @@ def read_strategy(message: pb.RankingStrategy, path: str = "strategy") -> Strate
         case "score_descending":
             return ScoreDescending()
         case "plugin":
-            raise not_built(inside, "plugins are not built yet; name one of the policies that ListStrategies lists")
+            return PluginStrategy(message.plugin.name, read_struct(message.plugin.params))
         case None:
             text = "names no policy that this version knows; name exactly one, or leave it out for the default"
             raise InvalidArgument.of([FieldViolation(path, "STRATEGY", text)])

@@ -50,6 +50,17 @@ def refuse_crowds(message: Message, limit: int, path: str = "") -> None:
             refuse_crowds(value, limit, f"{name}.")
 
 
+def limit_number(value: int | None) -> int:
+    """A limit as a field of the wire, where 0 stands for none.
+
+    Raises:
+        ValueError: It is below 1, which would read as no limit.
+    """
+    if value is not None and value < 1:
+        raise ValueError(f"{value} is below 1; leave it out for no limit")
+    return value or 0
+
+
 def crowded(name: str, count: int, limit: int) -> ResourceExhausted:
     """The error for a list with too many entries."""
     text = f"{name} has {count} entries, and {limit} are taken; send fewer"

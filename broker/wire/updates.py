@@ -8,7 +8,7 @@ from enum import Enum
 from contextbroker.v1 import composition_pb2
 from contextbroker.v1 import context_service_pb2 as pb
 
-from broker.core.lanes import LaneEnd
+from broker.core.lanes import LaneEnd, LaneUpdate
 
 
 class LaneSource(Enum):
@@ -54,35 +54,13 @@ class Accepted:
     lanes: tuple[OpenedLane, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LaneUpdate:
-    """A lane changed while collecting.
-
-    Attributes:
-        provider: The lane.
-        end: How it ended; None: frames may still come.
-        frames: Frames received so far.
-        message: Why, where it did not end ``COMPLETE`` or ``EMPTY``.
-    """
-
-    provider: str
-    end: LaneEnd | None
-    frames: int
-    message: str = ""
-
-    @property
-    def state(self) -> str:
-        """The name of its end, or ``COLLECTING``."""
-        return self.end.value if self.end is not None else "COLLECTING"
-
-
 def lane_state(end: LaneEnd | None) -> composition_pb2.LaneState.ValueType:
     """The number of a lane's end; of None, that it collects."""
     return composition_pb2.LaneState.Value(f"LANE_STATE_{end.value if end is not None else 'COLLECTING'}")
 
 
 def read_lane_state(number: int) -> LaneEnd | None:
-    """The end that a number stands for; None for every number that is no end."""
+    """The end that a number stands for; None for every other number."""
     return _ENDS.get(number)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -103,3 +104,16 @@ def test_the_record_says_the_same(compose_by_hand):
         "starved": False,
         "squeezed": False,
     }
+
+
+def test_a_score_that_is_negated_before_it_is_compared_says_so(compose_by_hand):
+    def row(provider, scale, value):
+        score = AuditScore(provider, scale, value)
+        return AuditRow(
+            provider=provider, frame_id="b", content_digest="", included=False, lane_place=1, score=score, reason="X"
+        )
+
+    raw = compose_by_hand(["files"] * 6, strategy="score_descending")
+    first = replace(raw, audit=(row("symbols", "unit", "0.65"), row("files", "bm25", "-33.84")))
+    text = " ".join(verdict_lines(first, compose_by_hand(FAIR)))
+    assert "symbols has unit 0.65, the best of files bm25 -33.84 (lower is better, so it is negated)" in text

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from broker.cli.demo import QUESTION_ANYWHERE, QUESTION_HERE, _suiting
+from broker.cli.demo_view import Plan, TextView
+from broker.cli.output import ASCII, UNICODE, Style
 from broker.cli.text import width
 
 ASK = "How does the fold place the best frames?"
@@ -81,7 +83,16 @@ def test_a_folder_without_git_is_said_and_the_others_go_on(run_command, tmp_path
 def test_a_folder_with_a_package_of_the_same_name_is_data_not_code(run_command, tmp_path):
     (tmp_path / "broker").mkdir()
     (tmp_path / "broker" / "__init__.py").write_text("raise SystemExit('imported from the folder')\n")
+    (tmp_path / "notes.md").write_text(f"{ASK}\n")
     assert run_command("demo", ".", "--json", "--ask", ASK, cwd=tmp_path).returncode == 0
+
+
+def test_a_folder_that_has_no_answer_is_told_instead_of_compared(run_command, tmp_path):
+    done = run_command("demo", str(tmp_path), "--ask", ASK)
+    assert done.returncode == 1
+    assert "no provider offered a frame" in done.stderr.decode()
+    assert str(tmp_path) in done.stderr.decode()
+    assert not any(title in done.stdout.decode() for title in ("RANKING", "SIDE BY SIDE"))
 
 
 def test_a_child_that_is_not_ready_in_time_fails_the_demo(run_command, source_folder):
@@ -153,3 +164,13 @@ def test_a_killed_demo_leaves_no_child(started_demo):
     process.kill()
     assert process.wait(10) == -signal.SIGKILL
     assert _all_end(children)
+
+
+@pytest.mark.parametrize("columns", [80, 100])
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
+def test_the_page_keeps_to_the_width(compose_by_hand, capsys, columns, glyphs):
+    first = compose_by_hand(["files"] * 6, left_out=["symbols"] * 9, strategy="score_descending", scores=True)
+    view = TextView(Style(width=columns, glyphs=glyphs))
+    plan = Plan(directory=Path(), question="q", max_tokens=1000, startup=1.0, collect=1.0)
+    view.compare(plan, first, compose_by_hand(left_out=["files"] * 9))
+    assert [line for line in capsys.readouterr().out.splitlines() if width(line) > columns] == []

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from broker.cli.encode import composition_records, frame_record, moment, placed_record, scale_record
+from broker.core.composition import RerankOutcome, RerankRecord
 from broker.core.frames import Frame, Provenance
 from broker.core.scores import Direction, ScoreScale
 
@@ -24,7 +26,7 @@ COMPLETED = {
     "lanes",
     "floors",
 }
-COMPLETED |= {"rows", "reasons", "usage", "citations", "preamble", "closing"}
+COMPLETED |= {"rows", "reasons", "rerank", "usage", "citations", "preamble", "closing"}
 
 
 def test_records_come_placed_then_audit_then_completed_with_stable_names(compose_by_hand):
@@ -58,6 +60,33 @@ def test_a_frame_that_still_carries_a_score_is_written_without_it(compose_by_han
     assert "score" not in record
     assert record["provenance"][0]["range"] == "L1-2"
     assert "score" not in placed_record(compose_by_hand().placed[0])["frame"]
+
+
+def test_a_rerank_stands_in_the_rows_that_it_moved_and_in_the_summary(compose_by_hand):
+    composition = compose_by_hand()
+    record = RerankRecord(
+        name="lexical",
+        version="1",
+        candidates=50,
+        scored=6,
+        unscored=1,
+        top_n=3,
+        min_score=None,
+        outcome=RerankOutcome.APPLIED,
+    )
+    moved = replace(composition.audit[0], prior_rank=2, rerank_score="0.5")
+    composition = replace(
+        composition,
+        audit=(moved, *composition.audit[1:]),
+        summary=replace(composition.summary, rerank=record),
+    )
+    records = list(composition_records(composition))
+    rows = [r for r in records if r["event"] == "audit"]
+    assert (rows[0]["prior_rank"], rows[0]["rerank_score"]) == (2, "0.5")
+    assert not any("prior_rank" in row or "rerank_score" in row for row in rows[1:])
+    told = {"scored": 6, "unscored": 1, "top_n": 3, "min_score": None, "outcome": "APPLIED", "message": ""}
+    assert records[-1]["rerank"] == {"name": "lexical", "version": "1", "candidates": 50, **told}
+    assert json.loads(json.dumps(records[-1], allow_nan=False)) == records[-1]
 
 
 def test_infinite_ends_are_words():

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import broker
+from broker.cli.errors import Failure
 from broker.cli.main import COMMANDS, LazyGroup, cli
 from broker.errors import ConfigError, FieldViolation, InvalidArgument, Unavailable
 
@@ -127,10 +128,39 @@ def test_errors_become_a_message_and_a_code_and_with_json_a_record(raising, erro
     assert {"code", "reason", "message", "violations"} <= set(record)
 
 
+ESCAPES = "m\x1b[2J\x07\x9b\u202e\rx\u2028y"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Unavailable("ALL_LANES_FAILED", f"no provider answered: {ESCAPES}"),
+        InvalidArgument.of([FieldViolation(ESCAPES, "WRONG", ESCAPES)] * 2),
+        Failure(ESCAPES),
+        ConfigError(ESCAPES),
+        OSError(errno.ENOENT, "no such file", ESCAPES),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_another_party_wrote_into_a_message_cannot_steer_the_terminal(raising, error):
+    plain, as_json = raising(error)
+    for text in (plain.output, as_json.output):
+        assert not [c for c in text if c != "\n" and not c.isprintable()]
+        assert "⟦U+001B⟧[2J" in text
+
+
 def test_violations_stand_in_the_record(raising):
     record = json.loads(raising(InvalidArgument.of(VIOLATIONS))[1].stdout)
     assert [violation["field"] for violation in record["violations"]] == ["floors[0].value", "goal"]
     assert record["reason"] == "FLOOR_RANGE"
+
+
+@pytest.mark.parametrize("closed", ["", "1>&-", "2>&-", "1>&- 2>&-"])
+def test_a_stream_that_is_closed_is_no_fault(closed):
+    code = "from broker.cli.main import main; main()"
+    command = f'exec "$0" -c "$1" version {closed}'
+    done = subprocess.run(["/bin/sh", "-c", command, sys.executable, code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_ctrl_c_exits_130_without_a_word(raising):

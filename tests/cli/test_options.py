@@ -7,7 +7,9 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
+from broker.cli.main import cli
 from broker.cli.options import FLOOR, NAMED_FILE, NAMED_SCALE, REF, SCALE, WEIGHT, nearest
 from broker.core.frames import FrameRef
 from broker.core.request import Floor
@@ -25,7 +27,7 @@ from broker.core.scores import Direction, ScoreScale
         (SCALE, "bm25:-inf:0:lower", ScoreScale("bm25", -math.inf, 0.0, Direction.LOWER_IS_BETTER)),
         (SCALE, "list:as_sent", ScoreScale("list", direction=Direction.AS_SENT)),
         (NAMED_SCALE, "memory=cosine:-1:1:higher", ("memory", ScoreScale("cosine", -1.0, 1.0))),
-        (NAMED_FILE, "memory=a=b.jsonl", ("memory", Path("a=b.jsonl"))),
+        (NAMED_FILE, "memory=-", ("memory", Path("-"))),
     ],
 )
 def test_right_forms(form, text, value):
@@ -38,7 +40,7 @@ def test_right_forms(form, text, value):
         (FLOOR, "files=0.5", "PROVIDER:SCALE=VALUE"),
         (FLOOR, "files:bm25", "PROVIDER:SCALE=VALUE"),
         (FLOOR, ":bm25=1", "missing around ':'"),
-        (FLOOR, "files:bm25=much", "'much' is no number"),
+        (FLOOR, "files:bm25=much", "'much' is not a number"),
         (WEIGHT, "files", "files=2"),
         (REF, "files", "PROVIDER:FRAME_ID"),
         (SCALE, "unit", "two ends"),
@@ -58,3 +60,29 @@ def test_wrong_forms_are_told_the_right_one(form, text, says):
 def test_the_nearest_word_is_offered():
     assert nearest("titel", ["id", "title"]) == "; did you mean 'title'?"
     assert nearest("xyz", ["id", "title"]) == ""
+
+
+def test_a_named_file_must_be_there(tmp_path):
+    path = tmp_path / "a=b.jsonl"
+    with pytest.raises(click.BadParameter, match="does not exist"):
+        NAMED_FILE.convert(f"memory={path}", None, None)
+    path.touch()
+    assert NAMED_FILE.convert(f"memory={path}", None, None) == ("memory", path)
+
+
+@pytest.mark.parametrize(
+    "address", ["localhost", "127.0.0.1:abc", "nohost", "127.0.0.1:0", "http://localhost:7433", ""]
+)
+@pytest.mark.parametrize("command", ["query q", "providers", "strategies", "push a b -", "provide files ."])
+def test_an_address_that_is_none_is_wrong_usage_in_every_command(address, command):
+    done = CliRunner().invoke(cli, [*command.split(), "--address", address], input="")
+    assert done.exit_code == 2
+    assert "--address" in done.stderr
+    assert "host:port" in done.stderr
+
+
+def test_an_address_of_the_environment_is_checked_too(monkeypatch):
+    monkeypatch.setenv("CONTEXT_BROKER_ADDRESS", "nohost")
+    done = CliRunner().invoke(cli, ["providers"])
+    assert done.exit_code == 2
+    assert "CONTEXT_BROKER_ADDRESS" in done.stderr

@@ -38,8 +38,8 @@ def test_numbers_stand_at_the_right():
     ]
 
 
-@pytest.mark.parametrize(("part", "pieces"), [(0, 0), (0.001, 1), (50, 5), (100, 10), (300, 10)])
-def test_a_bar_shows_any_part_that_is_not_nothing(part, pieces):
+@pytest.mark.parametrize(("part", "pieces"), [(0, 0), (0.001, 1), (50, 5), (97.5, 9), (99.9, 9), (100, 10), (300, 10)])
+def test_a_bar_shows_any_part_that_is_not_nothing_and_is_full_only_for_all(part, pieces):
     bar = Style(glyphs=ASCII).bar(part, 100, 10)
     assert (len(bar), bar.count("#")) == (10, pieces)
 
@@ -79,3 +79,14 @@ def test_a_prepared_stream_takes_any_text():
     stream.write("█ \ud800")
     stream.flush()
     assert data.getvalue() == b"\\u2588 \\ud800"
+
+
+WRAPPING = [Column("reason"), Column("meaning", gives=1, wraps=True)]
+
+
+@given(st.lists(st.tuples(st.just("DUPLICATE"), st.text("abc def", max_size=90).map(str.strip)), max_size=4))
+def test_a_cell_that_wraps_keeps_every_word_and_the_width(rows):
+    lines = table(WRAPPING, rows, Style(width=40))
+    assert all(width(line) <= 40 for line in lines)
+    words = " ".join(lines[1:]).replace("DUPLICATE", "").split()
+    assert "".join(words) == "".join("".join(text.split()) for _, text in rows)

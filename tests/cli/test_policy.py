@@ -7,10 +7,11 @@ import json
 import click
 import pytest
 
-from broker.cli.policy import STRATEGIES, strategy_of
+from broker.cli.policy import STRATEGIES, plugin_of, strategy_of
 from broker.core.frames import FrameRef
 from broker.core.strategies import (
     PerProviderQuota,
+    PluginStrategy,
     Precomputed,
     ReciprocalRankFusion,
     RoundRobin,
@@ -76,3 +77,21 @@ def test_every_built_in_policy_has_a_name():
         Precomputed,
         ScoreDescending,
     }
+
+
+def test_a_plugin_is_named_with_its_parameters():
+    assert plugin_of(None, (), None) is None
+    assert plugin_of("mine", (("k", 5), ("x", "y")), None) == PluginStrategy("mine", {"k": 5, "x": "y"})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((None, (("k", 5),), None), "--param goes with --plugin"),
+        (("mine", (), "round_robin"), "each name a policy"),
+        (("mine", (("k", 5), ("k", 6)), None), "gives a value twice"),
+    ],
+)
+def test_a_plugin_that_is_half_named_is_wrong_usage(arguments, says):
+    with pytest.raises(click.UsageError, match=says):
+        plugin_of(*arguments)

@@ -48,4 +48,32 @@ def test_a_bad_line_sends_nothing(run_command, broker_address, frames):
 def test_a_wrong_provider_name_is_refused(run_command, broker_address, frames):
     done = run_command("push", "Not A Name", "r", str(frames), "--address", broker_address)
     assert done.returncode == 2
-    assert "provider_id" in done.stderr.decode()
+    assert "PROVIDER Not A Name: wrong form" in done.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"score": None}, "SCORE_MISSING"),
+        ({"score": 5}, "SCORE_RANGE: scale 'unit' goes from 0 to 1; --scale names another scale"),
+        ({"token_cost": 99}, "COST_MISMATCH: declared 99, computed 3"),
+        ({"content_digest": "sha256:" + "0" * 64}, "DIGEST_MISMATCH"),
+        ({"content_digest": "md5"}, "DIGEST_MALFORMED"),
+        ({"valid_from": "today"}, "TIMESTAMP_MALFORMED"),
+        ({"id": "p1"}, "EQUIVOCATION"),
+        ({"title": "t" * 2000}, "TITLE_TOO_LONG"),
+        ({"kind": "faq"}, "'kind' is 'faq', and may be snippet, symbol, fact, doc, memory, episode, graph"),
+    ],
+)
+def test_what_the_broker_would_drop_or_call_a_lie_is_told_with_its_line_and_not_sent(run_command, frames, wrong, says):
+    frames.write_text(frames.read_text() + json.dumps({**FRAMES[0], "id": "p4", "content": "other words", **wrong}))
+    # No broker is there: it is not even asked.
+    done = run_command("push", "web", "r", str(frames), "--address", "127.0.0.1:1")
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert f"{frames}, line 4: {says}" in done.stderr.decode()
+
+
+def test_a_score_is_held_against_the_scale_that_was_given(run_command, broker_address, frames):
+    arguments = ["push", "ratings", "r", str(frames), "--address", broker_address]
+    assert run_command(*arguments, "--scale", "stars:0:0.1").returncode == 1
+    assert run_command(*arguments, "--scale", "stars:0:5").returncode == 0

@@ -45,7 +45,7 @@ def test_the_page_shows_lanes_ranking_prompt_and_exclusions(run_command, served_
         "PROMPT",
         "LEFT OUT",
     ]
-    assert re.search(r"files +bm25: .*lower is better +COMPLETE", text)
+    assert re.search(r"files +bm25 -∞\.\.0 ↓ +COMPLETE", text)
     assert re.search(r"1  \w+ +#1  round 1", text)
     assert all(width(line) <= 100 for line in text.splitlines())
     assert "\x1b" not in text
@@ -169,6 +169,40 @@ def test_a_precomputed_order_may_be_an_audit_turned_round(run_command, broker_ad
     assert [row["frame_id"] for row in ranked] == [row["frame_id"] for row in reversed(rows)]
 
 
+def test_a_reranker_is_named_and_its_work_is_shown(run_command, broker_address, notes):
+    arguments = ["query", "what does the fold put first?", "--address", broker_address, "--inline", f"notes={notes}"]
+    arguments += ["--rerank", "lexical", "--rerank-candidates", "2", "--rerank-top", "1", "--rerank-min", "0.1"]
+    records = _records(run_command(*arguments, "--json"))
+    rerank = records[-1]["rerank"]
+    assert {name: rerank[name] for name in ("name", "candidates", "scored", "top_n", "min_score", "outcome")} == {
+        "name": "lexical",
+        "candidates": 2,
+        "scored": 2,
+        "top_n": 1,
+        "min_score": 0.1,
+        "outcome": "APPLIED",
+    }
+    rows = {record["frame_id"]: record for record in records if record["event"] == "audit"}
+    assert {name: row["reason"] for name, row in rows.items()} == {
+        "n1": "",
+        "n2": "RERANK_TRIMMED",
+        "n3": "RERANK_TRIMMED",
+    }
+    assert float(rows["n1"]["rerank_score"]) > float(rows["n2"]["rerank_score"])
+    text = run_command(*arguments, "--quiet").stdout.decode()
+    assert "rerank    lexical(candidates=2, top_n=1, min_score=0.1)" in text
+    assert re.search(r"1  notes +#1  reranked [0-9.]+, was 1", text)
+    assert "not among those that the reranker was to keep" in text
+    assert "not among the 2 that lexical was given" in text
+
+
+@pytest.mark.parametrize("option", ["--rerank-candidates", "--rerank-top", "--rerank-min"])
+def test_what_a_reranker_is_told_needs_a_reranker(run_command, broker_address, option):
+    done = run_command("query", GOAL, "--address", broker_address, option, "1")
+    assert done.returncode == 2
+    assert f"{option} goes with --rerank NAME" in done.stderr.decode()
+
+
 def test_a_bad_line_of_inline_frames_exits_1_with_its_number(run_command, broker_address, notes):
     notes.write_text(notes.read_text() + '{"id": "n4"}\n')
     done = run_command("query", GOAL, "--address", broker_address, "--inline", f"notes={notes}")
@@ -180,12 +214,20 @@ def test_a_bad_line_of_inline_frames_exits_1_with_its_number(run_command, broker
     ("arguments", "code", "says"),
     [
         (["--provider", "nobody"], 2, "PROVIDER_UNKNOWN"),
+        (["--provider", "fqa"], 2, "--provider fqa: "),
+        (["--provider", "fqa"], 2, "`context-broker providers`"),
+        (["--require", "fqa"], 2, "--require fqa: "),
+        (["--floor", "fqa:bm25=1"], 2, "--floor fqa:bm25=1: 'fqa' is "),
+        (["--floor", "fqa:bm25=1"], 2, "; known: files, history, symbols"),
+        (["--max-tokens", "9000000"], 2, "--max-tokens 9000000: asked for 9000000"),
         (["--floor", "files:unit=0.5"], 2, "FLOOR_SCALE"),
         (["--floor", "fils:bm25=-1"], 2, "FLOOR_UNKNOWN_PROVIDER"),
         (["--max-tokens", "5"], 2, "BUDGET_TOO_SMALL"),
         (["--strategy", "trust_weighted", "--weight", "files=nan"], 2, "WEIGHT"),
-        (["--as-of", "yesterday"], 2, "as_of"),
-        (["--no-providers"], 1, "NO_PROVIDERS"),
+        (["--as-of", "yesterday"], 2, "--as-of yesterday: wrong form"),
+        (["--no-providers"], 2, "--no-providers asks no attached provider, so it needs --inline or --expect-push"),
+        (["--rerank", "nope"], 2, "RERANKER_UNKNOWN"),
+        (["--rerank", "lexical", "--rerank-candidates", "5", "--rerank-top", "6"], 2, "RERANK_PARAMS"),
     ],
 )
 def test_what_the_broker_refuses_is_told_with_its_reason(run_command, served_address, arguments, code, says):
@@ -198,7 +240,39 @@ def test_what_the_broker_refuses_is_told_with_its_reason(run_command, served_add
 def test_an_empty_goal_is_wrong_usage(run_command, served_address):
     done = run_command("query", "", "--address", served_address)
     assert done.returncode == 2
-    assert "goal" in done.stderr.decode()
+    assert "GOAL: is empty" in done.stderr.decode()
+
+
+def test_a_goal_of_several_arguments_is_told_to_be_quoted(run_command):
+    done = run_command("query", "how", "do", "I", "reset", "it")
+    assert done.returncode == 2
+    assert 'quote it: "how do I reset it"' in done.stderr.decode()
+
+
+def test_an_error_record_keeps_the_field_and_says_what_was_typed(run_command, served_address):
+    done = run_command("query", GOAL, "--address", served_address, "--provider", "fqa", "--json")
+    (violation,) = json.loads(done.stdout.splitlines()[-1])["violations"]
+    assert (violation["field"], violation["option"]) == ("providers[0]", "--provider fqa")
+
+
+def test_frames_off_their_scale_are_remarked_on_whatever_is_printed(run_command, broker_address, tmp_path):
+    path = tmp_path / "mine.jsonl"
+    path.write_text("".join(json.dumps({**note, "score": 12.5}) + "\n" for note in NOTES))
+    arguments = ["query", GOAL, "--address", broker_address, "--inline", f"mine={path}"]
+    for more in (["-q"], ["-q", "--prompt"], ["--json"]):
+        done = run_command(*arguments, *more)
+        assert done.returncode == 0
+        assert "note: mine: 3 of 3 frames broke a rule" in done.stderr.decode()
+        assert "--inline-scale mine=ID:MIN:MAX" in done.stderr.decode()
+    assert run_command(*arguments, "-q", "--inline-scale", "mine=hits:0:100").stderr == b""
+
+
+def test_a_prompt_without_a_frame_is_remarked_on(run_command, broker_address, notes):
+    arguments = ["query", GOAL, "--address", broker_address, "--inline", f"notes={notes}", "--prompt", "-q"]
+    done = run_command(*arguments, "--max-tokens", "95")
+    assert done.returncode == 0
+    assert done.stdout
+    assert "note: no frame was placed: OVER_BUDGET 3" in done.stderr.decode()
 
 
 @pytest.mark.parametrize("command", [["query", GOAL], ["providers"], ["strategies"]])

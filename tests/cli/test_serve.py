@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import textwrap
 
 import pytest
 
@@ -63,6 +64,15 @@ def test_a_broken_file_is_told_and_exits_2(run_command, tmp_path):
     assert json.loads(done.stdout)["reason"] == "CONFIG"
 
 
+def test_a_reranker_that_cannot_be_loaded_is_told_and_exits_2(run_command, tmp_path):
+    path = tmp_path / "broker.toml"
+    path.write_text(f"[rerankers.near]\nkind = 'cross-encoder'\ndirectory = '{tmp_path}'\n")
+    done = run_command("serve", "--listen", "127.0.0.1:0", "--config", str(path))
+    assert done.returncode == 2
+    assert f"rerankers.near: there is no file model.onnx in {tmp_path}" in done.stderr.decode()
+    assert "Traceback" not in done.stderr.decode()
+
+
 def test_without_the_extra_it_says_what_to_install(monkeypatch):
     from click.testing import CliRunner
 
@@ -77,8 +87,18 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch):
 
 def test_help_needs_no_server():
     code = (
-        "import sys; from broker.cli.main import cli;"
-        "cli(['serve', '--help'], standalone_mode=False); print('grpc' in sys.modules, 'pydantic' in sys.modules)"
+        "import sys; sys.modules['pydantic_settings'] = None; from broker.cli.main import cli;"
+        "cli(['serve', '--help'], standalone_mode=False); print('grpc' in sys.modules, 'asyncio' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install 'context-broker[server]'" in done.stdout
     assert done.stdout.splitlines()[-1] == "False False"
+
+
+def test_help_ends_with_the_whole_configuration():
+    from click.testing import CliRunner
+
+    from broker.cli.config_sample import config_sample
+
+    text = CliRunner().invoke(cli, ["serve", "--help"]).stdout
+    assert textwrap.dedent(text[text.index("  [server]") :]).strip() == config_sample()

@@ -10,7 +10,7 @@ import pytest
 from broker.cli.output import ASCII, Style
 from broker.cli.show import composition_lines, lane_lines, offer_lines, policy_lines, ranking_lines, scale_text
 from broker.cli.text import width
-from broker.core.composition import AuditRow, FloorRecord, LaneSummary
+from broker.core.composition import AuditRow, FloorRecord, LaneSummary, RerankOutcome, RerankRecord
 from broker.core.lanes import LaneEnd
 from broker.core.request import Floor
 from broker.core.scores import Direction, ScoreScale
@@ -65,12 +65,105 @@ def test_parameters_floors_and_repairs_are_told(compose_by_hand):
     assert "gone: unit 0.5  unused" in text
 
 
+RERANK = RerankRecord(
+    name="lexical",
+    version="0.1",
+    candidates=50,
+    scored=5,
+    unscored=2,
+    top_n=10,
+    min_score=0.25,
+    outcome=RerankOutcome.APPLIED,
+)
+
+
+def reranked(composition, **record):
+    summary = replace(composition.summary, rerank=replace(RERANK, **record))
+    return replace(composition, summary=summary)
+
+
+def test_a_rerank_is_told_with_its_parameters_and_what_it_gave_no_score(compose_by_hand):
+    lines = list(policy_lines(reranked(compose_by_hand()), Style()))
+    assert "rerank    lexical(candidates=50, top_n=10, min_score=0.25)  0.1" in lines
+    assert "          2 candidates without a score, behind the others in the order before" in lines
+    assert "rerank" not in _page(compose_by_hand())
+
+
+def test_a_rerank_that_failed_says_so(compose_by_hand):
+    failed = reranked(
+        compose_by_hand(), outcome=RerankOutcome.FALLBACK, message="it answered UNAVAILABLE", top_n=None, min_score=None
+    )
+    text = "\n".join(policy_lines(failed, Style()))
+    assert "rerank    lexical(candidates=50)  0.1" in text
+    assert "not applied, the order before stands: it answered UNAVAILABLE" in text
+    assert "without a score" not in text
+
+
+def test_a_reranker_of_many_words_keeps_to_the_page(compose_by_hand):
+    loud = {"name": "n" * 63, "version": "v" * 129, "outcome": RerankOutcome.FALLBACK, "message": "why\x1b " * 60}
+    for line in composition_lines(reranked(compose_by_hand(), **loud), Style()):
+        assert width(line) <= 100
+        assert "\x1b" not in line
+
+
 def test_lanes_say_how_they_ended_and_why(compose_by_hand):
     lie = LaneSummary(provider="liar", end=LaneEnd.REFUSED, violation="COST_MISMATCH", message="declared 1, found 2")
     lines = lane_lines(compose_by_hand(extra_lanes=[lie]), Style())
-    assert any(re.match(r"  files +bm25: -∞ to 0, lower is better +COMPLETE +3 +3 +3 +300$", line) for line in lines)
+    assert any(re.match(r"  files +bm25 -∞\.\.0 ↓ +COMPLETE +3 +3 +3 +300$", line) for line in lines)
     assert any("REFUSED" in line for line in lines)
     assert lines[-1] == "    liar: COST_MISMATCH: declared 1, found 2"
+    told = replace(lie, message="COST_MISMATCH: declared 1, found 2 (frame 'x')")
+    assert lane_lines(compose_by_hand(extra_lanes=[told]), Style())[-1] == f"    liar: {told.message}"
+
+
+LONG_LABELS = {"label": lambda *_: "How do I reset my password?"}
+
+
+@pytest.mark.parametrize("columns", [80, 100])
+@pytest.mark.parametrize("strategy", ["round_robin", "score_descending", "precomputed"])
+def test_a_page_with_scores_keeps_to_the_width(compose_by_hand, columns, strategy):
+    params = {"named": 1} if strategy == "precomputed" else {}
+    composition = compose_by_hand(
+        left_out=["files"] * 3, scores=True, label=lambda *_: "x/" * 40, strategy=strategy, params=params
+    )
+    rows = [replace(row, score=row.score and replace(row.score, scale_id="name-match")) for row in composition.audit]
+    page = composition_lines(replace(composition, audit=tuple(rows)), Style(width=columns))
+    assert [line for line in page if width(line) > columns] == []
+
+
+@pytest.mark.parametrize("columns", [80, 100])
+def test_keys_and_labels_are_whole_on_a_page_of_any_width(compose_by_hand, columns):
+    composition = compose_by_hand(left_out=["files"] * 3, scores=False, **LONG_LABELS)
+    lines = list(composition_lines(composition, Style(width=columns)))
+    assert all(width(line) <= columns for line in lines)
+    lanes = lane_lines(composition, Style(width=columns))
+    for scale in ("bm25 -∞..0 ↓", "unit 0..1 ↑", "matches 0..∞ ↑"):
+        assert any(scale in line for line in lanes)
+    ranking = ranking_lines(composition, Style(width=columns))
+    assert sum("How do I reset my password?" in line for line in ranking) == 7
+    assert any("cost more than was left" in line for line in lines)
+
+
+def test_a_label_shows_as_a_person_would_write_it(compose_by_hand):
+    composition = compose_by_hand(label=lambda *_: "git 79be08 ⟦U+0022⟧The core⟦U+0022⟧ ⟦U+202E⟧")
+    page = _page(composition) + "\n".join(offer_lines(composition, Style()))
+    assert page.count('git 79be08 "The core" ⟦U+202E⟧') == 7 + 7 + 3
+
+
+def test_that_lower_scores_are_negated_is_said_where_they_are_compared(compose_by_hand):
+    raw = compose_by_hand(strategy="score_descending", scores=True)
+    assert "negated first where lower is better" in _page(raw)
+    assert "bm25 -(0.1235)" in _page(raw)
+    assert "unit -(" not in _page(raw)
+    lanes = tuple(lane for lane in raw.summary.lanes if lane.provider != "files")
+    assert "negated" not in _page(replace(raw, summary=replace(raw.summary, lanes=lanes)))
+    assert "negated" not in _page(compose_by_hand(scores=True))
+
+
+def test_an_empty_parameter_is_not_shown(compose_by_hand):
+    params = {"ids": 1, "name": "", "named": 0}
+    text = "\n".join(policy_lines(compose_by_hand(strategy="precomputed", params=params), Style()))
+    assert "precomputed(ids=1, named=0)" in text
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import json
 from broker.cli.output import Style
 from broker.cli.policy import STRATEGIES
 from broker.cli.strategies import strategy_lines
-from broker.client import ListedStrategy
+from broker.client import ListedStrategy, ScoreDescending
+from broker.core.strategies import CATALOGUE
 
 
 def test_a_person_sees_every_policy_and_the_flag(run_command, broker_address):
@@ -24,7 +25,7 @@ def test_records(run_command, broker_address):
     assert set(records) == set(STRATEGIES)
     assert [name for name, record in records.items() if record["compares_raw_scores"]] == ["score_descending"]
     assert [name for name, record in records.items() if record["default"]] == ["round_robin"]
-    fields = {"name", "description", "compares_raw_scores", "default", "allowed", "parameters"}
+    fields = {"name", "version", "description", "compares_raw_scores", "default", "allowed", "parameters"}
     assert all(set(record) == fields for record in records.values())
     assert {p["name"]: p["default"] for p in records["reciprocal_rank_fusion"]["parameters"]}["k"] == "60"
 
@@ -34,3 +35,8 @@ def test_a_forbidden_policy_is_marked():
         strategy_lines([ListedStrategy(name="x", description="d", compares_raw_scores=False, allowed=False)], Style())
     )
     assert lines[0] == "x  forbidden by the operator"
+
+
+def test_the_policy_that_compares_raw_scores_says_that_it_negates_some():
+    description = CATALOGUE[ScoreDescending].description
+    assert "negated where lower is better" in description

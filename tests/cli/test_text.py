@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.cli.text import clean, clip, listed, plural, width
+from broker.cli.text import clean, clip, listed, plainly, plural, width
+from broker.core.escaping import escape_header
 
 TEXTS = st.text(max_size=40)
 
@@ -54,3 +56,15 @@ def test_wide_characters_count_twice_and_combining_ones_not_at_all():
 def test_counts_read_as_people_write_them():
     assert [plural(n, "frame") for n in (0, 1, 1234)] == ["0 frames", "1 frame", "1,234 frames"]
     assert [listed(words) for words in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == ["", "a", "a and b", "a, b and c"]
+
+
+@given(st.text('a"⟦⟧\u202e漢', max_size=30), st.integers(1, 30))
+def test_a_cut_leaves_every_escape_whole(text, columns):
+    kept = clip(clean(escape_header(text).text), columns, "…")
+    assert width(kept) <= columns
+    assert "⟦U+" not in re.sub(r"⟦U\+[0-9A-F]{4,6}⟧", "", kept)
+
+
+@given(TEXTS)
+def test_a_text_of_a_prompt_reads_as_it_was_but_for_what_a_terminal_may_not_get(text):
+    assert plainly(escape_header(text).text) == clean(text)

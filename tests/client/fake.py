@@ -47,9 +47,10 @@ class FakeSession:
         try:
             verdict = await self._verdict
         finally:
+            # First, since the wait below may itself be cancelled.
+            self.gone.set()
             reader.cancel()
             await asyncio.wait({reader})
-            self.gone.set()
         if isinstance(verdict, BrokerError):
             details = ("grpc-status-details-bin", status_proto(verdict).SerializeToString())
             await self._context.abort(grpc.StatusCode[verdict.code], verdict.message, (details,))
@@ -85,7 +86,7 @@ class FakeSession:
         return self
 
     async def ask(self, query_id: str = "q1", **query: Any) -> None:
-        fields = {"goal": "g", "max_frames": 256, "max_tokens": 1000, "remaining_ms": 60_000, **query}
+        fields = {"goal": "g", "max_frames": 256, "max_tokens": 1_000_000, "remaining_ms": 60_000, **query}
         await self.say(query=provider_service_pb2.Query(query_id=query_id, **fields))
 
     async def answer(self, query_id: str = "q1") -> tuple[list[list[str]], provider_service_pb2.LaneEnd]:

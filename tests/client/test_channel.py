@@ -39,6 +39,34 @@ def test_pings_are_rarer_than_a_broker_allows_and_none_is_sent_without_a_call():
     assert "grpc.keepalive_permit_without_calls" not in options
 
 
+def test_a_closed_channel_that_something_still_refers_to_lets_go_of_its_connection():
+    # The core keeps a channel as long as one of its calls; after this time without a call it disconnects.
+    assert 1_000 <= dict(_options("127.0.0.1:1"))["grpc.client_idle_timeout_ms"] <= 60_000
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (
+            "failed to connect to all; last error: UNKNOWN: ip: Failed to connect to remote host: connect: no (111)",
+            "connect: no (111)",
+        ),
+        ("failed to connect to all addresses; last error: UNAVAILABLE: x: no route", "UNAVAILABLE: x: no route"),
+        ("DNS resolution failed for nowhere:1", "DNS resolution failed for nowhere:1"),
+    ],
+)
+def test_of_a_failed_connection_only_the_cause_is_shown(text: str, cause: str):
+    error = translated(_Failed(grpc.StatusCode.UNAVAILABLE, text), "127.0.0.1:1")
+    assert (type(error), error.reason) == (Unavailable, "UNREACHABLE")
+    assert error.message.endswith(f"({cause})")
+
+
+class _Failed(grpc.RpcError):
+    def __init__(self, code: grpc.StatusCode, text: str) -> None:
+        self.code = lambda: code
+        self.details = lambda: text
+
+
 def test_an_error_that_says_nothing_is_an_error_all_the_same():
     error = translated(grpc.RpcError(), "127.0.0.1:1")
     assert (type(error), error.reason) == (BrokerError, "UNKNOWN")

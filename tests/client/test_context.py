@@ -27,6 +27,7 @@ from broker.client import (
     PartialLanes,
     Placed,
     Placement,
+    Rerank,
     ScoreDescending,
     ScoreScale,
 )
@@ -160,6 +161,7 @@ async def test_every_option_reaches_the_broker(fake: FakeBroker, client):
         question="r",
         include_local_scores=True,
         request_id="r1",
+        rerank=Rerank("lexical", 20, top_n=5, min_score=0.0),
     )
     request = pb.ComposeRequest(
         request_id="r1",
@@ -180,6 +182,7 @@ async def test_every_option_reaches_the_broker(fake: FakeBroker, client):
         render=pb.RenderOptions(fence=pb.FENCE_PLAIN, restate_question=True, question="r"),
         include_local_scores=True,
         no_providers=True,
+        rerank=pb.Rerank(name="lexical", candidates=20, top_n=5, min_rerank_score=0.0),
     )
     request.strategy.score_descending.SetInParent()
     request.floors.add(provider_id="a", scale_id="unit", value=0.5)
@@ -188,6 +191,13 @@ async def test_every_option_reaches_the_broker(fake: FakeBroker, client):
     lane.scale.id, lane.scale.max, lane.scale.direction = "s", 2.0, 1
     lane.frames.add(id="m1", kind=1, title="t", content="said before", score=0.5)
     assert fake.requests == [request]
+
+
+@pytest.mark.parametrize("wrong", [Rerank("lexical", 0), Rerank("lexical", top_n=0), Rerank("lexical", min_score="x")])
+async def test_a_rerank_that_the_wire_cannot_carry_is_refused_here(client, wrong: Rerank):
+    with pytest.raises(InvalidArgument) as caught:
+        await client.compose("g", max_tokens=100, rerank=wrong)
+    assert caught.value.violations[0].field.partition(".")[0] == "rerank"
 
 
 async def test_a_request_of_two_words_leaves_the_rest_to_the_broker(fake: FakeBroker, client):
@@ -357,7 +367,7 @@ async def test_a_push_sends_a_header_then_batches(fake: FakeBroker, client):
 async def test_a_push_of_what_cannot_be_sent_is_refused_with_its_place(fake: FakeBroker, client):
     with pytest.raises(InvalidArgument) as error:
         await client.push("notes", "r1", [Frame("a", "t", "c"), Frame("b", "t", "c", token_cost=-1)])
-    assert error.value.violations[0].field == "frames[1]"
+    assert error.value.violations[0].field == "frames[1].token_cost"
     with pytest.raises(InvalidArgument):
         await client.push("\ud800", "r1", [])
     assert fake.requests == []

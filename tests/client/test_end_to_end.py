@@ -17,6 +17,8 @@ from broker.client import (
     PartialLanes,
     Provider,
     Query,
+    Rerank,
+    RerankOutcome,
     ScoreScale,
 )
 from broker.config import Config
@@ -205,6 +207,24 @@ async def test_lane_updates_and_placed_frames_come_as_they_happen(attach, client
     assert names[-3:] == ["Placed", "Placed", "Composition"]
     last = [event for event in events if isinstance(event, LaneUpdate)][-1]
     assert (last.provider, last.end, last.frames) == ("notes", LaneEnd.COMPLETE, 2)
+
+
+async def test_a_reranker_orders_and_trims_for_either_client(client: ContextClient, broker: Broker):
+    lanes = [
+        InlineLane("a", frames=(frame("jam", 0.9, "of jam"),)),
+        InlineLane("b", frames=(frame("heat", 0.1, "how heat flows"),)),
+    ]
+    asked = {"max_tokens": 2000, "no_providers": True, "inline_lanes": lanes, "rerank": Rerank("lexical", top_n=1)}
+    composition = await client.compose("how does heat flow?", **asked)
+    assert [placed.frame.id for placed in composition.placed] == ["heat"]
+    assert composition.summary.rerank.outcome is RerankOutcome.APPLIED
+    (trimmed,) = [row for row in composition.audit if not row.included]
+    assert (trimmed.reason, trimmed.prior_rank, trimmed.rank) == ("RERANK_TRIMMED", 1, 2)
+    with BlockingContextClient(broker.address) as blocking:
+        again = await asyncio.to_thread(blocking.compose, "how does heat flow?", **asked)
+    assert again.audit == composition.audit
+    with pytest.raises(InvalidArgument, match="there are lexical"):
+        await client.compose("g", max_tokens=2000, rerank=Rerank("nope"))
 
 
 async def test_inline_lanes_alone_need_no_provider(client: ContextClient):

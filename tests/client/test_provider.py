@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import socket
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
 
 import grpc
 import pytest
 from contextbroker.v1 import provider_service_pb2 as pb
 
-from broker.client import Frame, Provider, Query, Rejection, ScoreScale
+from broker.client import Frame, Provider, Query, Rejection, ScoreScale, channel
+from broker.client import provider as provider_module
 from broker.client import session as session_module
+from broker.client.answering import Answerer
+from broker.client.backoff import Backoff
+from broker.client.standing import Standing
 from broker.errors import (
     Aborted,
     BrokerError,
@@ -25,8 +32,8 @@ from broker.errors import (
     Unavailable,
     Unimplemented,
 )
-from broker.gather.events import Ask, Hello
-from broker.gather.fabric import Query as GatherQuery
+from broker.wire.events import Ask, Hello
+from broker.wire.events import Query as AskedQuery
 from tests.client.fake import SAFETY, FakeBroker
 
 
@@ -197,8 +204,17 @@ async def test_an_answer_that_raises_ends_its_lane_and_tells_nothing_else(fake: 
     assert (await session.answer("q2"))[1].status == pb.LANE_END_STATUS_COMPLETE
 
 
-@pytest.mark.parametrize("wrong", [None, 5, [5], ["text"], [{"id": "a"}]])
-async def test_an_answer_that_is_no_frames_ends_its_lane(fake: FakeBroker, serve, wrong):
+@pytest.mark.parametrize(
+    ("wrong", "kind"),
+    [
+        (None, "TypeError"),
+        (5, "TypeError"),
+        ([5], "InvalidArgument"),
+        (["text"], "InvalidArgument"),
+        ([{"id": "a"}], "InvalidArgument"),
+    ],
+)
+async def test_an_answer_that_is_no_frames_ends_its_lane(fake: FakeBroker, serve, wrong, kind: str):
     async def answer(_: Query) -> list[Frame]:
         return wrong
 
@@ -206,7 +222,7 @@ async def test_an_answer_that_is_no_frames_ends_its_lane(fake: FakeBroker, serve
     session = await fake.attached()
     await session.ask()
     _, end = await session.answer()
-    assert (end.status, end.message) == (pb.LANE_END_STATUS_FAILED, "TypeError")
+    assert (end.status, end.message) == (pb.LANE_END_STATUS_FAILED, kind)
 
 
 async def test_a_cancellation_of_the_users_own_ends_its_lane(fake: FakeBroker, serve):
@@ -268,8 +284,8 @@ async def test_questions_cancelled_as_they_come_are_over(fake: FakeBroker, serve
 def test_a_question_cancelled_before_its_task_starts_is_over():
     async def main() -> dict:
         hello = Hello("notes", "i")
-        session = session_module.Session(None, "", hello, nothing, lambda _: None, lambda _: None)
-        session._start(Ask("q", GatherQuery(goal="g", max_frames=1, max_tokens=1), 1000))
+        session = session_module.Session(None, "", hello, Answerer("notes", nothing), lambda _: None, lambda _: None)
+        session._start(Ask("q", AskedQuery(goal="g", max_frames=1, max_tokens=1), 1000))
         [(_, task)] = session._open.values()
         task.cancel()
         await asyncio.wait({task})
@@ -325,6 +341,101 @@ async def test_what_the_broker_did_not_take_is_logged_and_told(fake: FakeBroker,
     assert "f\n1" not in warning.getMessage()
 
 
+async def test_the_echo_of_what_crossed_a_cancellation_is_nobodys_mistake(fake: FakeBroker, serve, caplog):
+    told: asyncio.Queue[Rejection] = asyncio.Queue()
+    serve(Provider("notes", one, on_rejected=told.put_nowait), fake.address)
+    session = await fake.attached()
+    not_open, lie = pb.Violation(reason="QUERY_NOT_OPEN", message="closed"), pb.Violation(reason="COST_MISMATCH")
+    await session.ask()
+    await session.answer()
+    # As a broker does at a lie that it finds before the answer's end has come: refused, cancelled, then the echoes.
+    await session.say(rejected=pb.Rejected(query_id="q1", violations=[lie]))
+    await session.say(cancel_query=pb.CancelQuery(query_id="q1"))
+    for _ in range(3):
+        await session.say(rejected=pb.Rejected(query_id="q1", violations=[not_open]))
+    # What is more than an echo is told, and so is one that follows no cancellation.
+    await session.say(rejected=pb.Rejected(query_id="q1", violations=[not_open, lie]))
+    await session.say(rejected=pb.Rejected(query_id="q2", violations=[not_open]))
+    heard = [await soon(told.get()) for _ in range(3)]
+    assert [(r.query_id, [v.reason for v in r.violations]) for r in heard] == [
+        ("q1", ["COST_MISMATCH"]),
+        ("q1", ["QUERY_NOT_OPEN", "COST_MISMATCH"]),
+        ("q2", ["QUERY_NOT_OPEN"]),
+    ]
+    assert told.empty()
+    assert caplog.text.count("COST_MISMATCH") == 2
+
+
+def sent(batches: list[list[str]]) -> list[str]:
+    return [name for batch in batches for name in batch]
+
+
+async def test_an_answer_is_trimmed_to_the_frames_granted_and_that_is_said_once(fake: FakeBroker, serve, caplog):
+    async def answer(_: Query) -> list[Frame]:
+        return [frame(str(i)) for i in range(10)]
+
+    serve(Provider("notes", answer), fake.address)
+    session = await fake.attached()
+    for query, granted in (("q1", 10), ("q2", 3), ("q3", 1)):
+        await session.ask(query, max_frames=granted)
+        batches, end = await session.answer(query)
+        assert sent(batches) == [str(i) for i in range(granted)]
+        assert end.status == pb.LANE_END_STATUS_COMPLETE
+    warnings = [r.getMessage() for r in caplog.records if "more than the broker grants" in r.getMessage()]
+    assert len(warnings) == 1
+    assert "3 frames" in warnings[0]
+
+
+async def test_an_answer_is_trimmed_to_the_tokens_granted_and_smaller_frames_may_follow(fake: FakeBroker, serve):
+    async def answer(_: Query) -> list[Frame]:
+        return [frame("a", "c" * 40), frame("b", "é" * 40), frame("c", "c" * 36), frame("d", "c"), frame("e", "c")]
+
+    serve(Provider("notes", answer), fake.address)
+    session = await fake.attached()
+    await session.ask(max_tokens=20)
+    assert sent((await session.answer())[0]) == ["a", "c", "d"]
+
+
+async def test_a_frame_that_the_broker_counts_as_too_large_costs_no_tokens(fake: FakeBroker, serve):
+    async def answer(_: Query) -> list[Frame]:
+        return [frame("large", "c" * 5000), frame("a", "c" * 40)]
+
+    serve(Provider("notes", answer), fake.address)
+    session = await fake.attached(max_message_bytes=65_536, max_batch_frames=100, max_frame_bytes=4096)
+    await session.ask(max_tokens=10)
+    assert sent((await session.answer())[0]) == ["large", "a"]
+
+
+async def test_a_generator_without_end_is_closed_at_the_grant(fake: FakeBroker, serve):
+    closed = asyncio.Event()
+
+    async def answer(_: Query) -> AsyncIterator[Frame]:
+        try:
+            while True:
+                yield frame("a")
+        finally:
+            closed.set()
+
+    serve(Provider("notes", answer), fake.address)
+    session = await fake.attached()
+    await session.ask(max_frames=100)
+    assert sent((await session.answer())[0]) == ["a"] * 100
+    assert closed.is_set()
+
+
+async def test_a_generator_of_nothing_that_fits_can_be_cancelled(fake: FakeBroker, serve):
+    async def answer(query: Query) -> AsyncIterator[Frame]:
+        while query.text == "endless":
+            yield frame("a", "c" * 1000)
+
+    serve(Provider("notes", answer), fake.address)
+    session = await fake.attached()
+    await session.ask(goal="endless", max_tokens=10)
+    await session.say(cancel_query=pb.CancelQuery(query_id="q1"))
+    await session.ask("q2", goal="next")
+    assert (await session.answer("q2"))[0] == []
+
+
 async def test_a_callback_that_raises_harms_nothing(fake: FakeBroker, serve, caplog):
     def broken(_: object) -> None:
         raise RuntimeError("of the callback")
@@ -343,6 +454,127 @@ async def test_a_message_of_a_later_broker_is_passed_over(fake: FakeBroker, serv
     await session._context.write(pb.AttachResponse())
     await session.ask(goal="a")
     assert (await session.answer())[0] == [["a"]]
+
+
+def connections(address: str) -> int:
+    """Connections of this process that stand to an address, as the system counts them."""
+    port = f":{int(address.rpartition(':')[2]):04X}"
+    tables = [Path("/proc/self/net/tcp"), Path("/proc/self/net/tcp6")]
+    lines = [line.split() for table in tables if table.exists() for line in table.read_text().splitlines()]
+    return sum(1 for line in lines if line[2].endswith(port) and line[3] == "01")
+
+
+@pytest.fixture
+def opened(monkeypatch) -> list[grpc.aio.Channel]:
+    """The channels that providers open."""
+    channels: list[grpc.aio.Channel] = []
+
+    def opening(*arguments):
+        channels.append(channel.open_channel(*arguments))
+        return channels[-1]
+
+    monkeypatch.setattr(provider_module, "open_channel", opening)
+    return channels
+
+
+@pytest.fixture
+async def brokers():
+    """Stops the brokers that a test starts, however it ends."""
+    async with AsyncExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+def no_collector():
+    """No garbage is collected: what is not let go of stays, as in a process that does little."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.skipif(not Path("/proc/self/net/tcp").exists(), reason="counts connections in /proc, which is not here")
+async def test_however_often_the_broker_restarts_one_connection_stands(
+    fake: FakeBroker, serve, brokers: AsyncExitStack, opened: list, no_collector, monkeypatch
+):
+    failures: asyncio.Queue[BrokerError] = asyncio.Queue()
+    monkeypatch.setattr(Standing, "failed", lambda _, error: failures.put_nowait(error))
+    monkeypatch.setattr(Backoff, "wait", lambda *_: 0.01)
+    provider = Provider("notes", one)
+    serve(provider, fake.address)
+    address, broker = fake.address, fake
+    await fake.attached()
+    for _ in range(4):
+        await broker.stop()
+        for _ in range(5):
+            await soon(failures.get())
+        broker = await FakeBroker().start(address)
+        brokers.push_async_callback(broker.stop)
+        session = await broker.attached()
+        await session.ask(goal="a")
+        assert (await session.answer())[0] == [["a"]]
+        assert connections(address) == 1
+    assert len(opened) == 1
+    await soon(provider.stop())
+
+
+async def test_nothing_refers_to_a_call_that_failed(fake: FakeBroker, serve, no_collector, monkeypatch):
+    # In the core a channel lives as long as its calls do, and goes on connecting.
+    failures: asyncio.Queue[str] = asyncio.Queue()
+    monkeypatch.setattr(Standing, "failed", lambda _, error: failures.put_nowait(error.reason))
+    monkeypatch.setattr(Backoff, "wait", lambda *_: 0.01)
+    provider = Provider("notes", one)
+    task = serve(provider, fake.address)
+    for verdict in (None, Unavailable("STOPPING", "later"), grpc.StatusCode.INTERNAL, Aborted("OTHER", "odd")):
+        (await fake.attached()).end(verdict)
+    await fake.attached()
+    await fake.stop()
+    for _ in range(8):
+        await soon(failures.get())
+    await soon(provider.stop())
+    await soon(task)
+    calls = [found for found in gc.get_objects() if issubclass(type(found), grpc.aio.StreamStreamCall)]
+    assert calls == []
+
+
+async def test_a_channel_is_closed_when_serving_ends_however_it_does(fake: FakeBroker, serve, opened: list):
+    provider = Provider("notes", one)
+    task = serve(provider, fake.address)
+    await fake.attached()
+    await soon(provider.stop())
+    await soon(task)
+    refused = serve(Provider("notes", one), fake.address)
+    (await fake.called()).end(PermissionDenied("PROVIDER_NOT_ALLOWED", "no"))
+    with pytest.raises(PermissionDenied):
+        await soon(refused)
+    cancelled = asyncio.create_task(Provider("notes", one).serve(fake.address))
+    await fake.attached()
+    cancelled.cancel()
+    await asyncio.wait({cancelled}, timeout=SAFETY)
+    assert len(opened) == 3
+    for each in opened:
+        with pytest.raises(grpc.aio.UsageError, match="closed"):
+            each.stream_stream("/any/method")()
+
+
+async def test_a_provider_that_waited_for_its_broker_says_that_it_is_attached(
+    fake: FakeBroker, serve, caplog, monkeypatch
+):
+    told, failed = asyncio.Event(), asyncio.Event()
+    monkeypatch.setattr(Backoff, "wait", lambda *_: failed.set() or 0.01)
+    address = fake.address
+    await fake.stop()
+    serve(Provider("notes", one), address, on_attached=lambda _: told.set())
+    await soon(failed.wait())
+    again = await FakeBroker().start(address)
+    try:
+        await again.attached()
+        await soon(told.wait())
+    finally:
+        await again.stop()
+    warnings = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
+    assert warnings[0].startswith(f"notes is not attached to {address} and will try again: no broker answers")
+    assert warnings[1].startswith(f"notes is attached to {address} as s1, after ")
 
 
 async def test_it_attaches_again_when_the_connection_is_lost(fake: FakeBroker, serve):
@@ -677,13 +909,6 @@ async def test_an_answer_that_holds_up_cancellation_does_not_hold_up_the_session
     await fake.attached()
     assert "go on after they were cancelled" in caplog.text
     let_go.set()
-
-
-@pytest.mark.parametrize("address", ["", "http://127.0.0.1:1", "127.0.0.1: 1"])
-async def test_an_address_that_is_none_is_refused(address: str):
-    with pytest.raises(InvalidArgument) as error:
-        await Provider("notes", one).serve(address)
-    assert error.value.reason == "ADDRESS"
 
 
 async def test_a_certificate_file_that_is_not_there_is_refused(tmp_path):

@@ -96,7 +96,10 @@ async def test_a_second_signal_does_not_wait(broker: Broker, program):
 
 async def test_a_provider_that_is_refused_says_why_and_fails(broker: Broker, program):
     await program()
-    code = "from broker.client import *\nProvider('notes', None, scale=ScoreScale('bm25', 0.0, 9.0)).run(%r)"
+    code = (
+        "from broker.client import *\nasync def answer(query): ...\n"
+        "Provider('notes', answer, scale=ScoreScale('bm25', 0.0, 9.0)).run(%r)"
+    )
     refused = await asyncio.create_subprocess_exec(
         sys.executable, "-c", code % broker.address, stderr=asyncio.subprocess.PIPE
     )

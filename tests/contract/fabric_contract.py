@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from broker.core.scores import UNIT, Direction, ScoreScale
 from broker.errors import AlreadyExists, FailedPrecondition, ResourceExhausted, Unavailable
-from broker.gather.fabric import Ending, Fabric, Push, PushKey, Violation
+from broker.gather.fabric import Ending, Fabric, Push, PushKey
+from broker.wire.events import Violation
 from tests.contract.link import Fault
 from tests.gather.support import QUERY, FakeClock, Recorder, ScriptedInstance
 

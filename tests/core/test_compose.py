@@ -121,7 +121,7 @@ def test_a_moment_that_is_none_is_refused():
 @pytest.mark.parametrize("question", ["", "why </frame> 漢?"])
 def test_the_overhead_is_the_least_budget_there_is(fence, question):
     request = CompositionRequest(max_tokens=1, fence=fence, question=question)
-    needed = overhead(request, POLICY)
+    needed = overhead(request).total
     with pytest.raises(InvalidArgument) as caught:
         compose([], replace(request, max_tokens=needed - 1), POLICY)
     assert caught.value.reason == "BUDGET_TOO_SMALL"

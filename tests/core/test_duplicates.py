@@ -143,6 +143,16 @@ def test_joint_provenance_is_capped_and_says_by_how_much():
     assert left_out == 120 - 64
 
 
+def test_copies_cannot_swell_the_kept_frame_and_its_own_provenance_is_never_cut():
+    large = tuple(Provenance("file", f"own{m}" + "x" * 10_000) for m in range(10))
+    lent = tuple(Provenance("file", f"lent{m}" + "é" * 5_000) for m in range(10))
+    lanes = entries(
+        lane("a", [frame("x", 0.9, "same", provenance=large)]), lane("b", [frame("y", 0.5, "same", provenance=lent)])
+    )
+    (kept,) = join_duplicates(lanes, BYTES)
+    assert joint_provenance(kept) == ((*large, *lent[:3]), 7)
+
+
 def links(entry: Entry) -> list[str]:
     return [other.frame_id for other in entry.conflicts]
 

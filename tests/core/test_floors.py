@@ -89,6 +89,14 @@ def test_scales_of_one_name_and_two_ranges_differ():
     assert violation.reason == "FLOOR_UNIFORM"
 
 
+@pytest.mark.parametrize("unknown", range(3))
+def test_a_floor_of_a_scale_not_known_yet_hides_no_two_that_differ(unknown):
+    known = iter([ScoreScale("s", 0.0, 1.0), ScoreScale("s", 0.0, 2.0)])
+    scales = {name: None if index == unknown else next(known) for index, name in enumerate("abc")}
+    found = floor_violations([Floor(name, "s", 0.5) for name in "abc"], scales)
+    assert [violation.reason for violation in found] == ["FLOOR_UNIFORM"]
+
+
 def test_every_wrong_floor_is_reported_under_the_path_given():
     found = floor_violations([Floor("*", "unit", 0.5), Floor("a", "unit", 0.5), Floor("b", "unit", 1.0)], SCALES, "x.y")
     assert [violation.field for violation in found] == ["x.y[0].provider_id", "x.y[2].scale_id"]

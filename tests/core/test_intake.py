@@ -160,6 +160,12 @@ def test_frames_that_cannot_be_read_count_against_the_grant():
     assert {slip.reason for slip in made.slips} == {"FRAME_MALFORMED"}
 
 
+@pytest.mark.parametrize(("allowed", "detail"), [(0, "9 bytes"), (8, "9 bytes, 8 allowed")])
+def test_a_frame_that_is_too_large_is_told_with_the_limit(allowed: int, detail: str):
+    made = lane("a", [Unreadable(9, "sha256:" + "1" * 64, "FRAME_TOO_LARGE", allowed)])
+    assert [slip.detail for slip in made.slips] == [detail]
+
+
 def test_more_tokens_than_granted_is_a_lie():
     sent = [frame("one", content="x" * 240), frame("two", content="x" * 200)]
     assert lane("a", sent, grant=Grant(10, 110)).lie is None
@@ -169,12 +175,20 @@ def test_more_tokens_than_granted_is_a_lie():
     assert made.lie.detail == "sent 110 tokens so far, granted 109"
 
 
-def test_after_a_lie_nothing_more_is_taken():
+@pytest.mark.parametrize("place", [0, 3, 24])
+def test_a_batch_with_a_lie_is_accounted_for_whole_and_no_further_batch_is_taken(place):
     intake = LaneIntake("a", UNIT, AMPLE)
-    lie = intake.take([replace(GOOD, token_cost=9), replace(GOOD, id="later")])
+    batch = [replace(GOOD, id=f"f{number}") for number in range(25)]
+    batch[place] = replace(batch[place], token_cost=9)
+    batch[-2] = replace(batch[-2], title="")
+    lie = intake.take(batch)
     assert intake.take([replace(GOOD, id="much later")]) is lie
     assert intake.lie is lie
-    assert intake.offered == 1
+    assert lie.frame_id == f"f{place}"
+    made = intake.close(LaneEnd.COMPLETE)
+    assert made.end is LaneEnd.REFUSED
+    assert {c.frame.id for c in made.candidates} | {slip.frame_id for slip in made.slips} == {f.id for f in batch}
+    assert made.offered == 25
 
 
 @pytest.mark.parametrize(

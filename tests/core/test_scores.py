@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 import operator
+import statistics
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,6 +52,43 @@ def test_a_score_takes_part_in_no_arithmetic(combine):
     for pair in ((score, 2), (2, score), (score, score)):
         with pytest.raises(TypeError):
             combine(*pair)
+
+
+@pytest.mark.parametrize("combine", [operator.add, operator.sub, operator.mul, operator.truediv])
+def test_arithmetic_over_two_providers_names_both(combine):
+    with pytest.raises(CrossProviderComparison) as caught:
+        combine(LocalScore("a", UNIT, 0.5), LocalScore("b", UNIT, 0.5))
+    assert (caught.value.left, caught.value.right) == ("a", "b")
+
+
+MIXED = (LocalScore("a", UNIT, 0.5), LocalScore("a", UNIT, 0.6), LocalScore("b", UNIT, 0.7))
+
+
+@pytest.mark.parametrize("sort", [sorted, max, min, lambda scores: heapq.nlargest(2, scores), np.sort, np.argmax])
+def test_scores_of_two_providers_are_not_sorted_and_have_no_best(sort):
+    with pytest.raises(CrossProviderComparison) as caught:
+        sort(MIXED)
+    assert {caught.value.left, caught.value.right} == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    "average",
+    [sum, math.fsum, statistics.mean, statistics.fmean, statistics.stdev, np.sum, np.mean, np.std, np.max],
+)
+def test_scores_of_two_providers_have_no_sum_and_no_average(average):
+    with pytest.raises(TypeError):
+        average(MIXED)
+
+
+def test_scores_become_no_array_of_numbers():
+    with pytest.raises(TypeError):
+        np.array(MIXED, dtype=float)
+
+
+def test_scores_of_one_provider_are_sorted_and_have_a_best():
+    one, other, _ = MIXED
+    assert [score is other for score in sorted([other, one])] == [False, True]
+    assert max(one, other) is other
 
 
 @given(finite, finite)

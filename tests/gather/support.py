@@ -13,7 +13,8 @@ from broker.core.frames import Frame
 from broker.core.lanes import Unreadable
 from broker.core.scores import UNIT, ScoreScale
 from broker.errors import BrokerError, InvalidArgument
-from broker.gather.fabric import Ending, InstanceKey, Query, Sink, Violation
+from broker.gather.fabric import Ending, InstanceKey, Sink
+from broker.wire.events import Query, Violation
 from tests.contract.link import Link
 
 QUERY = Query(goal="why", max_frames=5, max_tokens=100)

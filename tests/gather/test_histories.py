@@ -16,14 +16,14 @@ from broker.core.lanes import LaneEnd
 from broker.core.scores import UNIT
 from broker.errors import AlreadyExists
 from broker.gather.collect import Collection
-from broker.gather.events import Ask, Batch, Cancel, Detached, Hello, LaneEnded, Malformed, Rejection, Welcome
-from broker.gather.fabric import Push, PushKey, Query
+from broker.gather.fabric import Push, PushKey
 from broker.gather.lane import Gathering, WantedLane
 from broker.gather.local import LocalFabric
 from broker.gather.pushes import Pushes
 from broker.gather.quarantine import Conduct
 from broker.gather.registry import Registry
 from broker.gather.session import NOT_OPEN, ProviderSession, State
+from broker.wire.events import Ask, Batch, Cancel, Detached, Hello, LaneEnded, Malformed, Query, Rejection, Welcome
 from tests.gather.support import FakeClock, batch, frame, read, split
 
 PROVIDERS = ("a", "b")
@@ -322,7 +322,7 @@ SELDOM = ["attach", "die", "detach", "push", "cancel", "wait", "mangle", "delive
 STEPS = st.tuples(st.sampled_from(3 * OFTEN + SELDOM), st.integers(0, 1000), st.integers(0, 1000))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(STEPS, min_size=20, max_size=60))
 def test_in_any_history_every_frame_has_one_fate_and_every_asking_one_ending(history):
     world = World()

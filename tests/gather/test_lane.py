@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from broker.core.lanes import LaneEnd
+from broker.core.lanes import LaneEnd, LaneUpdate
 from broker.core.scores import UNIT, ScoreScale
 from broker.gather.collect import Collection
-from broker.gather.events import Batch, Draining, Hello
-from broker.gather.fabric import Ending, Push, PushKey, Query, Violation
-from broker.gather.lane import MAX_VIOLATIONS, Gathering, LaneUpdate, WantedLane
+from broker.gather.fabric import Ending, Push, PushKey
+from broker.gather.lane import MAX_VIOLATIONS, Gathering, WantedLane
 from broker.gather.quarantine import Conduct
 from broker.gather.session import ProviderSession
+from broker.wire.events import Batch, Draining, Hello, Query, Violation
 from tests.gather.support import batch, frame, read, split
 from tests.gather.test_local import LocalHarness
 
@@ -147,6 +147,7 @@ def test_a_provider_whose_instances_are_all_full_fails_and_says_so(world):
     request = world.request()
     assert request.ends() == {"a": LaneEnd.FAILED}
     assert "limit" in request.lane().message
+    assert request.lane().retry_after == 1.0
     assert len(a.asked) == 1
 
 

@@ -94,3 +94,61 @@ def test_one_that_comes_back_is_not_the_next_to_be_forgotten():
     registry.detach("a", 2.0)
     registry.attach("d", UNIT, (), replaces=False)
     assert names(registry) == ["a", "d"]
+
+
+# --- scales that several providers share
+
+COSINE = ScoreScale("cosine", -1.0, 1.0)
+WIDER = ScoreScale("cosine", -2.0, 2.0)
+
+
+def sharing(**scales: ScoreScale | None) -> Registry:
+    return Registry({"a": None, "b": None, "c": None, **scales}, shared=[("cosine", ("a", "b"))])
+
+
+def test_providers_that_share_a_scale_bind_each_other():
+    registry = sharing()
+    registry.attach("a", COSINE, (), replaces=False)
+    assert registry.scales() == {"a": COSINE, "b": COSINE, "c": None}
+    with pytest.raises(FailedPrecondition, match="shares its scale with a") as caught:
+        registry.attach("b", WIDER, (), replaces=False)
+    assert caught.value.reason == "SCALE_CONFLICT"
+    registry.attach("b", COSINE, (), replaces=False)
+    registry.attach("c", WIDER, (), replaces=False)
+
+
+def test_a_shared_scale_has_the_name_that_the_operator_gave_it():
+    with pytest.raises(FailedPrecondition, match=r"the operator's configuration .* it is cosine"):
+        sharing().attach("a", UNIT, (), replaces=False)
+
+
+def test_once_none_of_them_is_attached_another_range_may_come():
+    registry = sharing()
+    registry.attach("a", COSINE, (), replaces=False)
+    registry.attach("b", COSINE, (), replaces=False)
+    registry.detach("a", 1.0)
+    with pytest.raises(FailedPrecondition):
+        registry.attach("a", WIDER, (), replaces=False)
+    registry.detach("b", 2.0)
+    registry.attach("a", WIDER, (), replaces=False)
+    assert registry.scales() == {"a": WIDER, "b": WIDER, "c": None}
+
+
+def test_one_that_replaces_itself_is_bound_by_the_others_alone():
+    registry = sharing()
+    registry.attach("a", COSINE, (), replaces=False)
+    registry.attach("a", WIDER, (), replaces=True)
+    registry.attach("b", WIDER, (), replaces=False)
+    with pytest.raises(FailedPrecondition):
+        registry.attach("a", COSINE, (), replaces=True)
+
+
+def test_those_that_can_be_asked_are_told_apart_and_any_names_can_be_put_in_lane_order():
+    registry = Registry({"z": None, "m": UNIT})
+    for name in ("y", "b", "z"):
+        registry.attach(name, UNIT, (), replaces=False)
+    registry.attach("y", UNIT, (), replaces=False)
+    for name in ("y", "b"):
+        registry.detach(name, 1.0)
+    assert registry.attached() == {"y", "z"}
+    assert registry.in_lane_order({"unknown", "b", "m", "z"}) == ["z", "m", "b", "unknown"]

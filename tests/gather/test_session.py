@@ -9,7 +9,9 @@ import pytest
 
 from broker.core.scores import UNIT, ScoreScale
 from broker.errors import Aborted, Unavailable
-from broker.gather.events import (
+from broker.gather.fabric import Ending, InstanceKey
+from broker.gather.session import NOT_OPEN, ProviderSession, State
+from broker.wire.events import (
     Ask,
     Batch,
     Cancel,
@@ -19,10 +21,9 @@ from broker.gather.events import (
     LaneEnded,
     Malformed,
     Rejection,
+    Violation,
     Welcome,
 )
-from broker.gather.fabric import Ending, InstanceKey, Violation
-from broker.gather.session import NOT_OPEN, ProviderSession, State
 from tests.gather.support import QUERY, Recorder
 from tests.gather.test_local import LocalHarness
 

@@ -55,4 +55,5 @@ def test_no_field_could_hold_a_threshold_over_providers():
         "contextbroker.v1.AuditSummary.floors",
         "contextbroker.v1.FloorRecord.floor",
         "contextbroker.v1.Rerank.min_rerank_score",
+        "contextbroker.v1.RerankRecord.min_rerank_score",
     }

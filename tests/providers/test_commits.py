@@ -78,6 +78,34 @@ def test_real_commits_come_back_with_odd_paths_and_messages(repository: Path, co
     assert found[0].paths == ("a b.txt",)
 
 
+def test_no_setting_of_the_repositorys_changes_what_is_read(
+    repository: Path, commit: Callable[..., str], run_git: Callable[..., str]
+):
+    commit(b"first", "a.py", "b.py")
+    commit(b"second", "a.py")
+    plain = read_commits(repository, head(repository))
+    settings = {
+        "color.ui": "always",
+        "core.abbrev": "4",
+        "diff.noprefix": "true",
+        "diff.orderFile": "/nowhere",
+        "diff.relative": "false",
+        "diff.renames": "copies",
+        "format.pretty": "oneline",
+        "i18n.logOutputEncoding": "utf-16",
+        "log.abbrevCommit": "true",
+        "log.date": "raw",
+        "log.decorate": "full",
+        "log.follow": "true",
+        "log.showRoot": "false",
+        "log.showSignature": "true",
+    }
+    for name, value in settings.items():
+        run_git(repository, "config", name, value)
+    assert read_commits(repository, head(repository)) == plain
+    assert [commit.path_count for commit in plain[0]] == [1, 2]
+
+
 def test_dates_are_the_commits_in_utc_and_the_authors_in_his_zone(repository: Path, commit: Callable[..., str]):
     name = commit(b"x", "a", date="2026-03-04T05:06:07-0800")
     entry = read_commits(repository, name)[0][0]

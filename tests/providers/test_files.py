@@ -167,7 +167,7 @@ HOSTILE = st.lists(
 
 
 @given(HOSTILE)
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_no_question_is_a_syntax_error(small: FilesProvider, question: str):
     frames = asyncio.run(small.answer(Query(goal=question)))
     assert len(frames) <= 2

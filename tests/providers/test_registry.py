@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from broker.errors import InvalidArgument
 from broker.providers import PROVIDERS
@@ -77,3 +78,18 @@ def test_a_moment_holds_what_was_recorded_by_then():
     assert holds_at("2026-01-02T03:04:05Z", "2026-01-02T03:04:05.5Z")
     assert holds_at("2026-01-02T03:04:05Z", "2026-01-02T03:04:05Z")
     assert not holds_at("2026-01-02T03:04:06Z", "2026-01-02T03:04:05.9Z")
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_a_provider_that_has_nothing_to_answer_from_warns_and_others_do_not(name, folder, write, run_git):
+    run_git(folder, "init", "-q")
+    with capture_logs() as logs:
+        PROVIDERS[name].open(folder).close()
+    (told,) = [entry for entry in logs if entry["log_level"] == "warning"]
+    assert "every answer is empty" in told["event"]
+    write("a.py", "def answer():\n    return 42\n")
+    run_git(folder, "add", ".")
+    run_git(folder, "commit", "-qm", "answer")
+    with capture_logs() as logs:
+        PROVIDERS[name].open(folder).close()
+    assert [entry for entry in logs if entry["log_level"] == "warning"] == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 
 import grpc.aio
 import pytest
@@ -43,3 +44,21 @@ async def connect(broker: Broker) -> AsyncIterator[Callable[[], Awaitable[Peer]]
 async def peer(connect: Callable[[], Awaitable[Peer]]) -> Peer:
     """A client of the ``broker``."""
     return await connect()
+
+
+@pytest.fixture
+async def certificate(tmp_path: Path) -> tuple[Path, Path]:
+    """A certificate for localhost and its key."""
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    command = ["openssl", "req", "-x509", "-nodes", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    command += ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    command += ["-keyout", str(key), "-out", str(cert)]
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
+        )
+    except FileNotFoundError:
+        pytest.skip("no openssl command on this machine to make a certificate with")
+    assert await process.wait() == 0
+    key.chmod(0o600)
+    return cert, key

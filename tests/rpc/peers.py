@@ -12,15 +12,16 @@ from contextbroker.v1 import composition_pb2
 from contextbroker.v1 import context_service_pb2 as pb
 from google.rpc import status_pb2
 
+from broker.client.channel import end_sending, send
 from broker.core.composition import Composition
 from broker.core.frames import Frame
 from broker.core.request import CompositionRequest
 from broker.core.scores import UNIT, ScoreScale
 from broker.errors import BrokerError
-from broker.gather.events import Ask, Batch, Hello, Inbound, LaneEnded, Outbound, Welcome
 from broker.wire import sessions
 from broker.wire.batches import join_batch
 from broker.wire.compositions import CompositionReader
+from broker.wire.events import Ask, Batch, Hello, Inbound, LaneEnded, Outbound, Welcome
 from broker.wire.frames import frame_message
 from broker.wire.listings import ListedProvider, read_providers
 from broker.wire.pushes import PushHeader, push_header, push_part
@@ -174,13 +175,12 @@ class Peer:
     async def call(self, method: str, *messages: bytes, end: bool = True, deadline: float | None = None) -> Answer:
         """Sends messages and reads the answer, over a stream whatever the method is declared to be."""
         call = self.open(method, deadline=deadline)
-        try:
-            for message in messages:
-                await call.write(message)
-            if end:
-                await call.done_writing()
-        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
-            pass  # The call has ended meanwhile; reading says how.
+        for message in messages:
+            # Not `call.write`: where the call has ended meanwhile, that puts a status of its own over the real one.
+            if not await send(call, message):
+                return await read_all(call)
+        if end:
+            await end_sending(call)
         return await read_all(call)
 
     async def compose(self, *, deadline: float | None = None, **asked: object) -> Answer:

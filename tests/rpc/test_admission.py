@@ -15,7 +15,7 @@ from broker.core.request import Floor
 from broker.core.scores import Direction, ScoreScale
 from broker.core.strategies import PerProviderQuota, ReciprocalRankFusion, ScoreDescending, TrustWeighted
 from broker.errors import InvalidArgument, PermissionDenied, ResourceExhausted, Unimplemented
-from broker.gather.events import LaneEnded
+from broker.wire.events import LaneEnded
 from broker.wire.requests import InlineLane
 from tests.rpc.peers import COMPOSE, Answer, Attached, Peer, compose_message, frames, lanes
 
@@ -26,7 +26,13 @@ BM25 = ScoreScale("bm25", 0, 100)
 def broker_config() -> Config:
     return Config(
         server={"listen": "127.0.0.1:0"},
-        limits={"max_tokens": 50_000, "max_frames": 100, "max_inline_frames": 100, "max_collect_seconds": 30},
+        limits={
+            "max_tokens": 50_000,
+            "max_frames": 100,
+            "max_inline_frames": 100,
+            "max_collect_seconds": 30,
+            "max_lanes": 5,
+        },
         ranking={"forbidden_strategies": ["score_descending"], "lane_order": ["configured"]},
         providers={"tickets": {"scale": {"id": "bm25", "min": 0, "max": 100}}, "bare": {}},
     )
@@ -192,14 +198,11 @@ async def test_a_value_that_is_not_listed_never_becomes_the_default(peer: Peer, 
 
 
 async def test_what_is_not_built_says_so_with_its_field(peer: Peer) -> None:
-    plugin, rerank, mode = compose_message(), compose_message(), compose_message()
-    plugin.strategy.plugin.name = "nope"
-    rerank.rerank.name = "nope"
+    mode = compose_message()
     mode.render.mode = pb.RENDER_MODE_JSON
-    for message, field in ((plugin, "strategy.plugin"), (rerank, "rerank"), (mode, "render.mode")):
-        answer = await peer.call(COMPOSE, message.SerializeToString())
-        assert isinstance(answer.error, Unimplemented)
-        assert answer.error.violations[0].field == field
+    answer = await peer.call(COMPOSE, mode.SerializeToString())
+    assert isinstance(answer.error, Unimplemented)
+    assert answer.error.violations[0].field == "render.mode"
 
 
 async def test_a_forbidden_strategy_is_refused_before_anyone_is_asked(
@@ -260,3 +263,34 @@ async def test_lanes_are_opened_in_the_operators_order_then_by_name(peer: Peer) 
     opened = [lane.provider_id for lane in answer.responses[0].accepted.lanes]
     assert opened == ["configured", "apple", "middle", "zebra"]
     assert list(lanes(answer.composition())) == opened
+
+
+async def test_more_lanes_than_are_allowed_are_refused_before_anyone_is_asked(peer, attached):
+    own = (Frame("m1", "t", "the cat", 0.5),)
+    inline = tuple(InlineLane(name, frames=own) for name in ("memory", "notes"))
+    answer = await peer.compose(inline_lanes=inline)
+    assert isinstance(answer.error, ResourceExhausted)
+    assert (answer.error.reason, answer.error.quota) == ("LANES_LIMIT", "limits.max_lanes")
+    assert "6 lanes" in answer.error.message
+    assert answer.messages == []
+    await nobody_was_asked(peer, attached)
+    # Naming those that are wanted is what to do, and it helps.
+    assert (await peer.compose(inline_lanes=inline, no_providers=True)).error is None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"providers": ("fqa",)},
+        {"required_providers": ("fqa",)},
+        {"floors": (Floor("fqa", "unit", 0.5),)},
+        {"strategy": TrustWeighted({"fqa": 1.0})},
+        {"strategy": ReciprocalRankFusion(weights={"fqa": 1.0})},
+    ],
+)
+async def test_an_unknown_name_is_told_with_the_names_that_there_are(
+    peer: Peer, attached: dict[str, Attached], wrong: dict[str, object]
+) -> None:
+    error = (await peer.compose(**wrong)).error
+    assert isinstance(error, InvalidArgument)
+    assert error.violations[0].message.endswith("; known: a, as-sent, b, bare, c, configured and 1 more")

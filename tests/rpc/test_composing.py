@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from dataclasses import replace
 
 import pytest
 from contextbroker.v1 import composition_pb2
@@ -20,14 +21,18 @@ from broker.errors import (
     FailedPrecondition,
     Unavailable,
 )
-from broker.gather.events import Batch, Cancel, LaneEnded, Rejection
+from broker.rpc import admission
 from broker.rpc.server import Broker
 from broker.wire.batches import join_batch
-from broker.wire.requests import InlineLane
+from broker.wire.events import Batch, Cancel, LaneEnded, Rejection
+from broker.wire.requests import ComposeCall, InlineLane
 from tests.rpc.peers import COMPOSE, Peer, compose_bytes, encoded, frames, lanes, ranked, read_all, rows
 
 LONG = 20.0
 """A collect timeout that no test waits for."""
+
+
+LYING = [replace(frame, token_cost=99) for frame in frames(("x", 0.5))]
 
 
 async def asked(peer: Peer, **request: object) -> asyncio.Task:
@@ -126,7 +131,37 @@ async def test_all_providers_failing_is_unavailable_with_each_reason(peer: Peer)
     assert error.reason == "ALL_LANES_FAILED"
     assert "first reason" in error.message
     assert "second reason" in error.message
-    assert error.retry_after is not None
+    assert error.retry_after is None
+
+
+async def test_the_log_of_a_failed_request_names_each_lane_and_no_words_of_others(peer: Peer) -> None:
+    a, b = await peer.attach("a"), await peer.attach("b")
+    with capture_logs() as logs:
+        answer = await asked(peer, goal="the secret goal")
+        await a.answer([], failed=True, message="the secret reason")
+        await b.answer(LYING)
+        error = (await answer).error
+    assert isinstance(error, Unavailable)
+    (line,) = [entry for entry in logs if entry["event"] == "call refused"]
+    assert line["reason"] == "ALL_LANES_FAILED"
+    assert line["lanes"] == {"a": "FAILED", "b": "REFUSED (COST_MISMATCH)"}
+    assert line["composition_id"]
+    assert "secret" not in str(logs)
+
+
+async def test_a_provider_that_sits_out_says_for_how_long(peer: Peer) -> None:
+    a = await peer.attach("a")
+    answer = await asked(peer)
+    await a.answer(LYING)
+    caught, again = (await answer).error, (await peer.compose()).error
+    assert isinstance(caught, Unavailable)
+    assert isinstance(again, Unavailable)
+    assert "frame 'x'" in caught.message
+    assert "declared 99" in caught.message
+    assert "QUARANTINED" in again.message
+    assert caught.retry_after == 60.0
+    assert again.retry_after is not None
+    assert 50.0 < again.retry_after <= 60.0
 
 
 async def test_failures_of_many_words_still_come_with_their_details(peer: Peer) -> None:
@@ -143,7 +178,18 @@ async def test_no_provider_at_all_is_unavailable(peer: Peer) -> None:
     error = (await peer.compose()).error
     assert isinstance(error, Unavailable)
     assert error.reason == "NO_PROVIDERS"
-    assert error.retry_after is not None
+    assert error.retry_after is None
+    assert "attach one" in error.message
+
+
+async def test_a_request_that_wants_no_provider_and_brings_nothing_is_told_so(peer: Peer) -> None:
+    await peer.attach("a")
+    error = (await peer.compose(no_providers=True)).error
+    assert isinstance(error, Unavailable)
+    assert error.reason == "NO_PROVIDERS"
+    assert "no_providers" in error.message
+    assert "inline_lanes" in error.message
+    assert "expect_pushes" in error.message
 
 
 async def test_a_required_provider_that_fails_fails_the_request(peer: Peer) -> None:
@@ -347,6 +393,22 @@ async def test_many_inline_frames_are_composed_all_the_same(peer: Peer) -> None:
     composition = (await peer.compose(inline_lanes=(InlineLane("notes", frames=many),), max_tokens=300)).composition()
     assert len(composition.audit) == 2500
     assert composition.placed[0].frame.id == "2499"
+
+
+async def test_a_request_that_was_still_read_when_draining_began_is_refused_and_not_answered_without_its_providers(
+    peer: Peer, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await peer.attach("a")
+    read = admission.read
+
+    def meanwhile(*args: object) -> ComposeCall:
+        broker._running.composer.drain()
+        return read(*args)
+
+    monkeypatch.setattr(admission, "read", meanwhile)
+    error = (await peer.compose()).error
+    assert isinstance(error, Unavailable)
+    assert error.reason == "DRAINING"
 
 
 # --- lies

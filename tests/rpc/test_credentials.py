@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -27,7 +30,7 @@ def test_without_a_file_the_key_is_new_each_time_and_the_log_says_what_that_mean
         keys = {seal_key(None), seal_key(None)}
     assert len(keys) == 2
     assert all(len(key) >= 32 for key in keys)
-    assert all(entry["log_level"] == "warning" and "seals" in entry["event"] for entry in logs)
+    assert all(entry["log_level"] == "warning" and "restart" in entry["event"] for entry in logs)
     assert len(logs) == 2
 
 
@@ -64,3 +67,29 @@ def test_a_private_key_that_all_may_read_is_refused(tmp_path: Path) -> None:
     cert, key = secret(tmp_path / "cert"), secret(tmp_path / "key", mode=0o644)
     with pytest.raises(ConfigError, match=r"server\.tls_key: .*readable by all"):
         server_credentials(Server(tls_cert=cert, tls_key=key))
+
+
+@pytest.mark.parametrize(("trial", "level"), [(True, "info"), (False, "warning")])
+def test_how_to_make_a_key_is_told_in_one_line_and_warned_of_only_where_others_can_reach_the_broker(
+    trial: bool, level: str
+) -> None:
+    with capture_logs() as logs:
+        seal_key(None, trial=trial)
+    (entry,) = logs
+    assert entry["log_level"] == level
+    assert "openssl rand -hex 32 > seal.key" in entry["event"]
+    assert "render.seal_key_file" in entry["event"]
+    assert "\n" not in entry["event"]
+
+
+def test_the_key_that_the_log_says_how_to_make_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("needs openssl, which the advice names")
+    with capture_logs() as logs:
+        seal_key(None)
+    monkeypatch.chdir(tmp_path)
+    told = re.search(r"\(umask [^)]*\)", logs[0]["event"])
+    assert told is not None
+    subprocess.run(["sh", "-c", told[0]], check=True)
+    assert len(seal_key(tmp_path / "seal.key")) == 64

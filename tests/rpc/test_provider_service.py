@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 
+import grpc.aio
 import pytest
 from contextbroker.v1 import provider_service_pb2 as pb
 
@@ -13,15 +15,17 @@ from broker.core.scores import UNIT, Direction, ScoreScale
 from broker.errors import (
     Aborted,
     AlreadyExists,
+    DeadlineExceeded,
     FailedPrecondition,
     InvalidArgument,
     ResourceExhausted,
 )
-from broker.gather.events import Batch, Detached, Hello, LaneEnded, Rejection
 from broker.rpc.server import Broker
+from broker.rpc.streams import ClientGone, Stream, Tasks
+from broker.wire.events import Batch, Detached, Hello, LaneEnded, Rejection
 from broker.wire.pushes import PushHeader, push_header, push_part
 from broker.wire.sessions import attach_request, read_limits
-from tests.rpc.peers import ATTACH, PUSH, Peer, encoded, frames, lanes, rows
+from tests.rpc.peers import ATTACH, PUSH, Peer, encoded, frames, lanes, read_all, rows
 
 LONG = 20.0
 
@@ -274,6 +278,32 @@ async def test_a_second_push_of_one_provider_for_one_request_is_refused(peer: Pe
     assert answer.error.reason == "PUSH_REPEATED"
 
 
+class BrokenOff:
+    """A call as the core shows one that was broken off: it ends like any other, and writing to it fails."""
+
+    def __init__(self, *messages: bytes) -> None:
+        self._messages = [*messages, grpc.aio.EOF]
+
+    async def read(self) -> object:
+        return self._messages.pop(0)
+
+    async def write(self, message: bytes) -> None:
+        raise RuntimeError
+
+    async def send_initial_metadata(self, metadata: object, /) -> None:
+        raise RuntimeError
+
+    def time_remaining(self) -> None:
+        return None
+
+
+async def test_the_end_of_a_push_that_is_broken_off_is_not_taken_for_its_whole(broker: Broker, peer: Peer) -> None:
+    call = Stream(BrokenOff(header(), part("x")), Tasks(), stall_seconds=LONG)
+    with pytest.raises(ClientGone):
+        await asyncio.create_task(broker._running.provider_service._push(call))
+    assert (await peer.call(PUSH, header(), part("y"))).error is None
+
+
 async def test_a_push_that_is_broken_off_is_not_held(peer: Peer) -> None:
     call = peer.open(PUSH)
     await call.write(header())
@@ -282,6 +312,32 @@ async def test_a_push_that_is_broken_off_is_not_held(peer: Peer) -> None:
     assert (await peer.call(PUSH, header(), part("y"))).error is None
     asked = await peer.compose(request_id="r", expect_pushes=("a",))
     assert rows(asked.composition()) == {("a", "y"): ""}
+
+
+class TestThatTakesItsTime:
+    """Of a push that comes in slowly."""
+
+    @pytest.fixture
+    def broker_config(self) -> Config:
+        return Config(server={"listen": "127.0.0.1:0"}, limits={"push_hold_bytes": 4000, "push_hold_seconds": 0.3})
+
+    @pytest.mark.parametrize("drop", [b"", part()], ids=["silent", "a batch without frames, again and again"])
+    async def test_it_gives_its_room_back_however_it_drags_on(self, peer: Peer, drop: bytes) -> None:
+        call = peer.open(PUSH)
+        await call.write(header())
+        await call.write(push_part(encoded(frames(("x", 0.5), content="x" * 3000))))
+        reading = asyncio.create_task(read_all(call))
+        while not reading.done():
+            if drop:
+                with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
+                    await call.write(drop)
+            await asyncio.wait([reading], timeout=0.01)
+        error = (await reading).error
+        assert error is not None
+        # A write that meets the end of its call hides the status from this client.
+        assert drop or (isinstance(error, DeadlineExceeded) and error.reason == "PUSH_STALLED")
+        again = await peer.call(PUSH, header(), push_part(encoded(frames(("y", 0.5), content="y" * 3000))))
+        assert again.error is None
 
 
 async def test_a_push_in_another_scale_than_the_attached_provider_is_refused(peer: Peer) -> None:

@@ -18,8 +18,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from broker.config import Config
 from broker.core.frames import Frame
 from broker.errors import AlreadyExists, ResourceExhausted, Unavailable
-from broker.gather.events import Cancel, Draining, Hello, LaneEnded
 from broker.rpc.server import Broker
+from broker.wire.events import Cancel, Draining, Hello, LaneEnded
 from broker.wire.sessions import attach_request
 from tests.rpc.peers import ATTACH, COMPOSE, Answer, Attached, Peer, compose_bytes, frames, lanes, read_all
 
@@ -296,24 +296,6 @@ async def test_a_daemon_on_a_port_that_is_taken_ends_with_a_plain_error(broker: 
 
 
 # --- TLS
-
-
-@pytest.fixture
-async def certificate(tmp_path: Path) -> tuple[Path, Path]:
-    """A certificate for localhost and its key."""
-    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    command = ["openssl", "req", "-x509", "-nodes", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
-    command += ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
-    command += ["-keyout", str(key), "-out", str(cert)]
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *command, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
-        )
-    except FileNotFoundError:
-        pytest.skip("no openssl command on this machine to make a certificate with")
-    assert await process.wait() == 0
-    key.chmod(0o600)
-    return cert, key
 
 
 async def test_tls_is_served_and_plain_text_is_not(certificate: tuple[Path, Path]) -> None:

@@ -10,8 +10,8 @@ import grpc.aio
 import pytest
 
 from broker.errors import BrokerError, FieldViolation, ResourceExhausted
-from broker.rpc.status import DETAILS_KEY, abort, fitting
-from broker.wire.status import error_from_status, status_proto
+from broker.rpc.status import abort, fitting
+from broker.wire.status import DETAILS_KEY, error_from_status, status_proto
 
 
 class Context:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import grpc.aio
 import pytest
@@ -39,6 +40,10 @@ class Wire:
             raise
         finally:
             self.reading -= 1
+
+    async def send_initial_metadata(self, metadata: object, /) -> None:
+        if self.fails:
+            raise RuntimeError("as the core does when a call was broken off")
 
     async def write(self, message: bytes) -> None:
         self.writing += 1
@@ -188,6 +193,16 @@ async def test_a_peer_that_is_gone_is_told_apart_and_nothing_waits_for_it() -> N
         await call.send(b"y")
     call.close()
     await tasks.wait(20)
+
+
+async def test_a_call_that_was_broken_off_is_told_apart_from_one_that_has_said_everything() -> None:
+    for broken_off in (False, True):
+        wire = Wire(b"1", grpc.aio.EOF)
+        wire.fails = broken_off
+        call = stream(wire)
+        assert [await call.receive(), await call.receive()] == [b"1", None]
+        with pytest.raises(ClientGone) if broken_off else contextlib.nullcontext():
+            await call.confirm()
 
 
 async def test_the_callers_deadline_is_read_once_and_kept_on_the_loops_clock() -> None:

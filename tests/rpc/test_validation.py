@@ -10,7 +10,7 @@ from google.protobuf import text_format
 from google.protobuf.message import Message
 
 from broker.errors import InvalidArgument
-from broker.rpc.validation import check, violations_of
+from broker.rpc.validation import MAX_VIOLATIONS, check, violations_of
 
 GOOD = "goal: 'g' max_tokens: 1 "
 COMPOSE = [
@@ -31,6 +31,7 @@ COMPOSE = [
     (f"{GOOD} inline_lanes {{ provider_id: 'n' scale {{ id: 'a' min: nan }} }}", "inline_lanes[0].scale.min", "SCALE"),
     (f"{GOOD} collect_timeout {{ }}", "collect_timeout", "COLLECT_TIMEOUT"),
     (f"{GOOD} collect_timeout {{ seconds: -1 }}", "collect_timeout", "COLLECT_TIMEOUT"),
+    (f"{GOOD} collect_timeout {{ nanos: -1 }}", "collect_timeout", "COLLECT_TIMEOUT"),
     (f"{GOOD} strategy {{ }}", "strategy.strategy", "STRATEGY"),
     (f"{GOOD} strategy {{ per_provider_quota {{ k: 0 }} }}", "strategy.per_provider_quota.k", "STRATEGY_PARAMS"),
     (
@@ -95,9 +96,39 @@ def test_all_violations_are_reported_at_once() -> None:
     assert [found.field for found in violations_of(message)] == ["goal", "providers[0]", "max_tokens"]
 
 
+def test_a_list_that_is_wrong_throughout_is_not_put_into_words_throughout() -> None:
+    message = context_service_pb2.ComposeRequest(goal="g", max_tokens=1)
+    for _ in range(10_000):
+        message.strategy.precomputed.ids.add(provider_id="A", frame_id="f")
+    found = violations_of(message)
+    assert len(found) == MAX_VIOLATIONS + 1
+    assert [v.field for v in found[:2]] == [f"strategy.precomputed.ids[{i}].provider_id" for i in range(2)]
+    assert found[-1].message == "and 9000 more violations"
+
+
 def test_a_wrong_value_is_shown_short_and_in_ascii() -> None:
     message = context_service_pb2.ComposeRequest(goal="g", max_tokens=1, providers=["\x1b[31m\u202e" + "x" * 500])
     (found,) = violations_of(message)
     assert found.message.isascii()
     assert "\x1b" not in found.message
     assert len(found.message) < 400
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (f"{GOOD} as_of: 'yesterday'", "wrong form, got 'yesterday'; give YYYY-MM-DDTHH:MM:SS[.f]Z"),
+        ("max_tokens: 1", "is empty; say what the agent is trying to do, in 1 byte to 8 KiB"),
+        (f"{GOOD} providers: 'Files'", "wrong form, got 'Files'; give one provider's name"),
+    ],
+)
+def test_a_form_is_told_in_words_and_not_as_a_regular_expression(text: str, says: str) -> None:
+    (found,) = violations_of(text_format.Parse(text, context_service_pb2.ComposeRequest()))
+    assert found.message.startswith(says)
+
+
+@pytest.mark.parametrize(("kind", "text", "field", "reason"), CASES)
+def test_no_message_shows_a_regular_expression(kind: type[Message], text: str, field: str, reason: str) -> None:
+    assert not any(
+        "^" in found.message or "regex" in found.message for found in violations_of(text_format.Parse(text, kind()))
+    )

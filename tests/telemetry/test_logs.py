@@ -78,3 +78,13 @@ def test_a_traceback_shows_no_local_variable(form: str) -> None:
         logging.getLogger("library").exception("failed")
     assert out.getvalue().count("ValueError") >= 2
     assert content not in out.getvalue()
+
+
+def test_nothing_that_a_peer_says_reaches_a_terminal_as_a_control_character() -> None:
+    out = io.StringIO()
+    configure("info", "console", out)
+    structlog.get_logger("broker.x").info("attached", instance="\x1b]0;me\x07\u202e", text="a\nb")
+    logging.getLogger("library").warning("heard %s", "\x9b31m")
+    assert all(character.isprintable() or character == "\n" for character in out.getvalue())
+    assert r"\x1b]0;me\x07\u202e" in out.getvalue()
+    assert r"heard \x9b31m" in out.getvalue()

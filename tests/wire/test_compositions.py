@@ -22,10 +22,10 @@ from broker.core.composition import (
     UsageFigures,
 )
 from broker.core.frames import Frame, FrameRef, Provenance
-from broker.core.lanes import LaneEnd
+from broker.core.lanes import LaneEnd, LaneUpdate
 from broker.errors import Internal
 from broker.wire.compositions import MAX_MESSAGE_BYTES, CompositionReader, composition_messages
-from broker.wire.updates import Accepted, LaneUpdate, accepted_message, lane_update_message
+from broker.wire.updates import Accepted, accepted_message, lane_update_message
 from tests.wire import values
 
 KIB = 1024
@@ -204,6 +204,20 @@ def test_whole_numbers_of_the_parameters_are_whole_when_they_come_back():
     assert params["ids"] == [["a", "f"]]
 
 
+def test_what_has_no_order_on_the_wire_comes_back_by_name():
+    names = [f"k{i:02}" for i in range(20)]
+    params = {name: dict.fromkeys(reversed(names), 1) for name in reversed(names)}
+    composition = made()
+    summary = replace(
+        composition.summary,
+        strategy=replace(composition.summary.strategy, params=params),
+        reasons=dict.fromkeys(reversed(names), 1),
+    )
+    back = received(streamed(replace(composition, summary=summary))).summary
+    shown = back.strategy.params
+    assert [list(found) for found in (shown, *shown.values(), back.reasons)] == [names] * 22
+
+
 def test_scores_stand_in_audit_rows_and_in_no_other_place():
     fields = {
         f"{message.name}.{field.name}"
@@ -215,4 +229,4 @@ def test_scores_stand_in_audit_rows_and_in_no_other_place():
         for field in message.fields
         if "score" in field.name
     }
-    assert fields == {"AuditRow.score"}
+    assert fields == {"AuditRow.score", "AuditRow.rerank_score"}

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.core.frames import KINDS, Frame, FrameRef, Provenance, Relation
-from broker.core.lanes import Unreadable
+from broker.core.intake import MAX_PROVENANCE, MAX_RELATIONS, LaneIntake
+from broker.core.lanes import Grant, LaneEnd, Unreadable
 from broker.core.scores import UNIT, Direction, ScoreScale
 from broker.errors import InvalidArgument
 from broker.wire.frames import (
-    MAX_LISTED,
     encode_frame,
     frame_message,
     kind_name,
@@ -68,7 +68,9 @@ def test_a_frame_may_have_exactly_the_bytes_allowed():
     data = frame_message(Frame("i", "t", "x" * 100, 0.5)).SerializeToString()
     assert isinstance(read_frame(data, len(data)), Frame)
     larger = read_frame(data, len(data) - 1)
-    assert larger == Unreadable(len(data), "sha256:" + hashlib.sha256(data).hexdigest(), "FRAME_TOO_LARGE")
+    assert larger == Unreadable(
+        len(data), "sha256:" + hashlib.sha256(data).hexdigest(), "FRAME_TOO_LARGE", len(data) - 1
+    )
 
 
 def test_fields_that_the_contract_does_not_know_are_passed_over_in_a_frame():
@@ -114,20 +116,38 @@ def test_a_broken_text_in_any_other_field_arrives_as_a_malformed_frame_too(field
 
 
 def test_what_the_wire_cannot_carry_raises_where_it_is_sent():
-    with pytest.raises(ValueError, match="range"):
-        frame_message(Frame("i", "t", "c", token_cost=-1))
+    for cost in (-1, 2**32):
+        with pytest.raises(InvalidArgument) as error:
+            frame_message(Frame("i", "t", "c", token_cost=cost), "frames[3]")
+        assert [(v.field, v.reason) for v in error.value.violations] == [("frames[3].token_cost", "OUT_OF_RANGE")]
     with pytest.raises(TypeError):
         frame_message(Frame("i", "t", "c", score="high"))  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument) as error:
         frame_message(Frame("i", "t", "c", kind="poem"))
-    assert error.value.reason == "KIND_UNKNOWN"
+    assert (error.value.reason, error.value.violations[0].field) == ("KIND_UNKNOWN", "kind")
+    assert "unspecified" not in error.value.message
 
 
-def test_hosts_of_provenance_are_read_up_to_a_bound():
-    data = b"\x0a\x01i" + b"\x52\x00" * (MAX_LISTED * 3) + b"\x5a\x00" * (MAX_LISTED * 3)
-    frame = read_frame(data, ROOM)
+@pytest.mark.parametrize(("path", "field"), [("", "score"), ("frames[1]", "frames[1].score")])
+def test_a_score_of_more_than_64_bits_is_refused_with_its_field(path: str, field: str):
+    with pytest.raises(InvalidArgument) as error:
+        encode_frame(Frame("i", "t", "c", 10**400), path)
+    assert [(v.field, v.reason) for v in error.value.violations] == [(field, "OUT_OF_RANGE")]
+
+
+@pytest.mark.parametrize(("tag", "limit"), [(b"\x52", MAX_PROVENANCE), (b"\x5a", MAX_RELATIONS)])
+@pytest.mark.parametrize("times", [1, 1000])
+def test_hosts_of_provenance_are_read_just_far_enough_to_be_refused(tag: bytes, limit: int, times: int):
+    # A batch has room for a quarter of a million: to read them all would hold everyone up for seconds.
+    good = frame_message(Frame("i", "t", "c", score=0.5)).SerializeToString()
+    frame = read_frame(good + (tag + b"\x00") * (limit + times), ROOM)
     assert isinstance(frame, Frame)
-    assert (len(frame.provenance), len(frame.relations)) == (MAX_LISTED, MAX_LISTED)
+    assert len(frame.provenance) + len(frame.relations) == limit + 1
+    intake = LaneIntake("a", UNIT, Grant(10, 10))
+    intake.take([read_frame(good + (tag + b"\x00") * limit, ROOM), frame])
+    lane = intake.close(LaneEnd.COMPLETE)
+    assert len(lane.candidates) == 1
+    assert [slip.reason.partition("_")[2] for slip in lane.slips] == ["TOO_MANY"]
 
 
 @given(st.integers(-(2**31), 2**31 - 1))

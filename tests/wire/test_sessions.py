@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.errors import FieldViolation, InvalidArgument
-from broker.gather.events import (
+from broker.wire.batches import join_batch
+from broker.wire.events import (
     Ask,
     Batch,
     Cancel,
@@ -17,11 +18,11 @@ from broker.gather.events import (
     Hello,
     LaneEnded,
     Malformed,
+    Query,
     Rejection,
+    Violation,
     Welcome,
 )
-from broker.gather.fabric import Query, Violation
-from broker.wire.batches import join_batch
 from broker.wire.sessions import (
     DEFAULT_LIMITS,
     Limits,

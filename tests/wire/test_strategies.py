@@ -9,14 +9,15 @@ from contextbroker.v1 import strategy_pb2 as pb
 from hypothesis import given
 
 from broker.core.strategies import (
-    CATALOGUE,
     PerProviderQuota,
+    PluginStrategy,
     ReciprocalRankFusion,
     RoundRobin,
     Strategy,
     TrustWeighted,
+    name_of,
 )
-from broker.errors import InvalidArgument, Unimplemented
+from broker.errors import InvalidArgument
 from broker.wire.strategies import read_strategy, strategy_message
 from tests.wire import values
 
@@ -29,8 +30,9 @@ def test_a_policy_comes_back_as_it_was(strategy: Strategy):
 
 @pytest.mark.parametrize("kind", typing.get_args(Strategy))
 def test_every_policy_has_the_name_of_its_field(kind: type):
-    strategy = kind(()) if kind.__name__ == "Precomputed" else kind()
-    assert strategy_message(strategy).WhichOneof("strategy") == CATALOGUE[kind].name
+    made = {"Precomputed": lambda: kind(()), "PluginStrategy": lambda: kind("plugin")}
+    strategy = made.get(kind.__name__, kind)()
+    assert strategy_message(strategy).WhichOneof("strategy") == name_of(strategy)
 
 
 def test_what_is_left_out_takes_the_default():
@@ -67,7 +69,13 @@ def test_no_policy_is_refused():
     assert [(v.field, v.reason) for v in error.value.violations] == [("strategy", "STRATEGY")]
 
 
-def test_a_plugin_is_not_built():
-    with pytest.raises(Unimplemented, match=r"strategy\.plugin") as error:
-        read_strategy(pb.RankingStrategy(plugin=pb.Plugin(name="nope")))
-    assert [v.field for v in error.value.violations] == ["strategy.plugin"]
+def test_a_plugins_parameters_are_values_as_json_has_them():
+    params = {"k": 60, "part": 0.5, "on": True, "none": None, "text": "x", "list": [1, [2]], "object": {"a": {"b": 1}}}
+    assert read_strategy(strategy_message(PluginStrategy("p", params))) == PluginStrategy("p", params)
+    assert read_strategy(pb.RankingStrategy(plugin=pb.Plugin(name="p"))) == PluginStrategy("p", {})
+
+
+@pytest.mark.parametrize("value", [object(), {1, 2}, b"x"])
+def test_a_parameter_that_json_does_not_have_is_not_sent(value: object):
+    with pytest.raises(TypeError, match="JSON-like"):
+        strategy_message(PluginStrategy("p", {"x": value}))

@@ -7,11 +7,10 @@ from contextbroker.v1 import context_service_pb2 as pb
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.lanes import LaneEnd
+from broker.core.lanes import LaneEnd, LaneUpdate
 from broker.wire.updates import (
     Accepted,
     LaneSource,
-    LaneUpdate,
     OpenedLane,
     accepted_message,
     lane_state,

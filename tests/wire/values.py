@@ -17,16 +17,19 @@ from broker.core.composition import (
     FloorRecord,
     LaneSummary,
     Placed,
+    RerankOutcome,
+    RerankRecord,
     StrategyRecord,
     Usage,
     UsageFigures,
 )
 from broker.core.frames import KINDS, Frame, FrameRef, Provenance, Relation
 from broker.core.lanes import LaneEnd
-from broker.core.request import CompositionRequest, Duplicates, Fence, Floor, PartialLanes, Placement
+from broker.core.request import CompositionRequest, Duplicates, Fence, Floor, PartialLanes, Placement, Rerank
 from broker.core.scores import Direction, ScoreScale
 from broker.core.strategies import (
     PerProviderQuota,
+    PluginStrategy,
     Precomputed,
     ReciprocalRankFusion,
     RoundRobin,
@@ -70,6 +73,11 @@ frames = st.builds(
 )
 
 weights = st.dictionaries(names, st.floats(0, 1e6), max_size=4)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | numbers | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
 strategies = st.one_of(
     st.just(RoundRobin()),
     st.builds(PerProviderQuota, uint32),
@@ -77,9 +85,11 @@ strategies = st.one_of(
     st.builds(ReciprocalRankFusion, uint32, weights, st.floats(0, 1e6)),
     st.builds(Precomputed, st.lists(st.tuples(names, texts), max_size=4).map(tuple), texts),
     st.just(ScoreDescending()),
+    st.builds(PluginStrategy, texts, st.dictionaries(texts, json_values, max_size=3)),
 )
 floors = st.builds(Floor, names, texts, numbers)
-limits = st.none() | st.integers(1, 2**32 - 1)
+limits_of_one = st.integers(1, 2**32 - 1)
+limits = st.none() | limits_of_one
 
 requests = st.builds(
     CompositionRequest,
@@ -94,6 +104,7 @@ requests = st.builds(
     fence=st.sampled_from(Fence),
     question=texts,
     include_local_scores=st.booleans(),
+    rerank=st.none() | st.builds(Rerank, texts, limits_of_one, limits, st.none() | numbers),
 )
 
 
@@ -119,11 +130,6 @@ calls = st.builds(
 )
 
 positive = st.integers(1, 2**32 - 1)
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | numbers | texts,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
-    max_leaves=8,
-)
 figures = st.builds(
     UsageFigures,
     frames_offered=uint32,
@@ -152,6 +158,20 @@ rows = st.builds(
     score=st.none() | st.builds(AuditScore, names, texts, texts, texts),
     escaped_characters=uint32,
     neutralised_fences=uint32,
+    prior_rank=uint32,
+    rerank_score=texts,
+)
+rerank_records = st.builds(
+    RerankRecord,
+    name=texts,
+    version=texts,
+    candidates=uint32,
+    scored=uint32,
+    unscored=uint32,
+    top_n=limits,
+    min_score=st.none() | numbers,
+    outcome=st.sampled_from(RerankOutcome),
+    message=texts,
 )
 
 
@@ -211,6 +231,7 @@ def compositions(draw: Any) -> Composition:
         floors=draw(tuples(st.builds(FloorRecord, floors, st.booleans(), uint32))),
         rows=len(audit),
         reasons=draw(st.dictionaries(texts, uint32, max_size=3)),
+        rerank=draw(st.none() | rerank_records),
     )
     return Composition(
         placed=placed,

@@ -65,7 +65,7 @@ class _LaneStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LaneState.V
     LANE_STATE_TIMED_OUT: _LaneState.ValueType  # 5
     """Cut by the deadline without any."""
     LANE_STATE_FAILED: _LaneState.ValueType  # 6
-    """The provider said that it could not answer, or broke the protocol."""
+    """The provider said that it could not answer, had no room for one more query, or broke the protocol."""
     LANE_STATE_LOST: _LaneState.ValueType  # 7
     """The provider was lost before it ended."""
     LANE_STATE_REFUSED: _LaneState.ValueType  # 8
@@ -91,7 +91,7 @@ LANE_STATE_PARTIAL: LaneState.ValueType  # 4
 LANE_STATE_TIMED_OUT: LaneState.ValueType  # 5
 """Cut by the deadline without any."""
 LANE_STATE_FAILED: LaneState.ValueType  # 6
-"""The provider said that it could not answer, or broke the protocol."""
+"""The provider said that it could not answer, had no room for one more query, or broke the protocol."""
 LANE_STATE_LOST: LaneState.ValueType  # 7
 """The provider was lost before it ended."""
 LANE_STATE_REFUSED: LaneState.ValueType  # 8
@@ -101,6 +101,30 @@ LANE_STATE_QUARANTINED: LaneState.ValueType  # 9
 LANE_STATE_ABSENT: LaneState.ValueType  # 10
 """The provider is not attached and was not asked."""
 Global___LaneState: _TypeAlias = LaneState  # noqa: Y015
+
+class _RerankOutcome:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _RerankOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RerankOutcome.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    RERANK_OUTCOME_UNSPECIFIED: _RerankOutcome.ValueType  # 0
+    """Never sent."""
+    RERANK_OUTCOME_APPLIED: _RerankOutcome.ValueType  # 1
+    """They did."""
+    RERANK_OUTCOME_FALLBACK: _RerankOutcome.ValueType  # 2
+    """They did not: the order before stands, and nothing was trimmed."""
+
+class RerankOutcome(_RerankOutcome, metaclass=_RerankOutcomeEnumTypeWrapper):
+    """Whether a reranker's scores made the order."""
+
+RERANK_OUTCOME_UNSPECIFIED: RerankOutcome.ValueType  # 0
+"""Never sent."""
+RERANK_OUTCOME_APPLIED: RerankOutcome.ValueType  # 1
+"""They did."""
+RERANK_OUTCOME_FALLBACK: RerankOutcome.ValueType  # 2
+"""They did not: the order before stands, and nothing was trimmed."""
+Global___RerankOutcome: _TypeAlias = RerankOutcome  # noqa: Y015
 
 @_typing.final
 class Placed(_message.Message):
@@ -127,7 +151,7 @@ class Placed(_message.Message):
     local_rank: _builtins.int
     """Its place among its provider's frames, 1 = best, duplicates gone."""
     rank: _builtins.int
-    """Its place in the ranking over all lanes, 1 = best."""
+    """Its place over all lanes, 1 = best, after the reranker where one was applied."""
     rendered: _builtins.str
     """Its block as it stands in the prompt."""
     cost: _builtins.int
@@ -257,6 +281,8 @@ class AuditRow(_message.Message):
     SCORE_FIELD_NUMBER: _builtins.int
     ESCAPED_CHARACTERS_FIELD_NUMBER: _builtins.int
     NEUTRALISED_FENCES_FIELD_NUMBER: _builtins.int
+    PRIOR_RANK_FIELD_NUMBER: _builtins.int
+    RERANK_SCORE_FIELD_NUMBER: _builtins.int
     provider_id: _builtins.str
     """The provider."""
     frame_id: _builtins.str
@@ -274,7 +300,7 @@ class AuditRow(_message.Message):
     local_rank: _builtins.int
     """Its place in its lane once duplicates are gone; 0: it had none."""
     rank: _builtins.int
-    """Its place in the ranking over all lanes; 0: it was not ranked."""
+    """Its place over all lanes, after the reranker where one was applied; 0: it was not ranked."""
     position: _builtins.int
     """Its place in the prompt from the top; 0: not placed."""
     cost: _builtins.int
@@ -285,6 +311,10 @@ class AuditRow(_message.Message):
     """Invisible and direction-changing characters that were made visible in its block."""
     neutralised_fences: _builtins.int
     """Fence look-alikes that were neutralised in its block."""
+    prior_rank: _builtins.int
+    """Its place over all lanes before the reranker; 0: it was not ranked, or none was applied."""
+    rerank_score: _builtins.str
+    """The reranker's score, in 17 significant digits; empty: none. It compares candidates of this composition alone."""
     @_builtins.property
     def duplicate_of(self) -> _strategy_pb2.FrameRef:
         """The kept copy, where the reason is DUPLICATE."""
@@ -317,10 +347,12 @@ class AuditRow(_message.Message):
         score: Global___AuditScore | None = ...,
         escaped_characters: _builtins.int = ...,
         neutralised_fences: _builtins.int = ...,
+        prior_rank: _builtins.int = ...,
+        rerank_score: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["duplicate_of", b"duplicate_of", "score", b"score"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "content_digest", b"content_digest", "cost", b"cost", "detail", b"detail", "duplicate_of", b"duplicate_of", "escaped_characters", b"escaped_characters", "fate", b"fate", "frame_id", b"frame_id", "lane_place", b"lane_place", "local_rank", b"local_rank", "neutralised_fences", b"neutralised_fences", "position", b"position", "provider_id", b"provider_id", "rank", b"rank", "reason", b"reason", "remaining", b"remaining", "score", b"score"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "content_digest", b"content_digest", "cost", b"cost", "detail", b"detail", "duplicate_of", b"duplicate_of", "escaped_characters", b"escaped_characters", "fate", b"fate", "frame_id", b"frame_id", "lane_place", b"lane_place", "local_rank", b"local_rank", "neutralised_fences", b"neutralised_fences", "position", b"position", "prior_rank", b"prior_rank", "provider_id", b"provider_id", "rank", b"rank", "reason", b"reason", "remaining", b"remaining", "rerank_score", b"rerank_score", "score", b"score"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -491,6 +523,62 @@ class FloorRecord(_message.Message):
 Global___FloorRecord: _TypeAlias = FloorRecord  # noqa: Y015
 
 @_typing.final
+class RerankRecord(_message.Message):
+    """The second ranking as it ran."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    CANDIDATES_FIELD_NUMBER: _builtins.int
+    SCORED_FIELD_NUMBER: _builtins.int
+    UNSCORED_FIELD_NUMBER: _builtins.int
+    TOP_N_FIELD_NUMBER: _builtins.int
+    MIN_RERANK_SCORE_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """The reranker's name."""
+    version: _builtins.str
+    """What it says of itself, such as a model and its revision; empty: nothing."""
+    candidates: _builtins.int
+    """Frames that it was to score at most."""
+    scored: _builtins.int
+    """Frames that it gave a score."""
+    unscored: _builtins.int
+    """Frames that it was given and gave none that is a finite number; they follow the scored ones in the order before."""
+    top_n: _builtins.int
+    """How many it was to keep; 0: all."""
+    min_rerank_score: _builtins.float
+    """The least score kept; left out: any."""
+    outcome: Global___RerankOutcome.ValueType
+    """Whether its scores were used."""
+    message: _builtins.str
+    """Why not, where they were not."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        version: _builtins.str = ...,
+        candidates: _builtins.int = ...,
+        scored: _builtins.int = ...,
+        unscored: _builtins.int = ...,
+        top_n: _builtins.int = ...,
+        min_rerank_score: _builtins.float | None = ...,
+        outcome: Global___RerankOutcome.ValueType = ...,
+        message: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_min_rerank_score", b"_min_rerank_score", "min_rerank_score", b"min_rerank_score"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_min_rerank_score", b"_min_rerank_score", "candidates", b"candidates", "message", b"message", "min_rerank_score", b"min_rerank_score", "name", b"name", "outcome", b"outcome", "scored", b"scored", "top_n", b"top_n", "unscored", b"unscored", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__min_rerank_score: _TypeAlias = _typing.Literal["min_rerank_score"]  # noqa: Y015
+    _WhichOneofArgType__min_rerank_score: _TypeAlias = _typing.Literal["_min_rerank_score", b"_min_rerank_score"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__min_rerank_score) -> _WhichOneofReturnType__min_rerank_score | None: ...
+
+Global___RerankRecord: _TypeAlias = RerankRecord  # noqa: Y015
+
+@_typing.final
 class AuditSummary(_message.Message):
     """The audit, without its rows: with them, enough to work out the order again."""
 
@@ -524,6 +612,7 @@ class AuditSummary(_message.Message):
     FLOORS_FIELD_NUMBER: _builtins.int
     ROWS_FIELD_NUMBER: _builtins.int
     REASONS_FIELD_NUMBER: _builtins.int
+    RERANK_FIELD_NUMBER: _builtins.int
     placement: _builtins.str
     """The placement's name."""
     duplicates: _builtins.str
@@ -550,6 +639,10 @@ class AuditSummary(_message.Message):
     def reasons(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """Frames by exclusion reason; placed ones under INCLUDED."""
 
+    @_builtins.property
+    def rerank(self) -> Global___RerankRecord:
+        """The second ranking; absent: none was asked for."""
+
     def __init__(
         self,
         *,
@@ -561,10 +654,11 @@ class AuditSummary(_message.Message):
         floors: _abc.Iterable[Global___FloorRecord] | None = ...,
         rows: _builtins.int = ...,
         reasons: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        rerank: Global___RerankRecord | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "strategy", b"strategy"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "rerank", b"rerank", "strategy", b"strategy"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "duplicates", b"duplicates", "floors", b"floors", "lanes", b"lanes", "placement", b"placement", "reasons", b"reasons", "rows", b"rows", "strategy", b"strategy"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "duplicates", b"duplicates", "floors", b"floors", "lanes", b"lanes", "placement", b"placement", "reasons", b"reasons", "rerank", b"rerank", "rows", b"rows", "strategy", b"strategy"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -63,7 +63,7 @@ class _PlacementEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Placement.V
     PLACEMENT_REVERSE_RANK: _Placement.ValueType  # 3
     """Best last."""
     PLACEMENT_CANONICAL: _Placement.ValueType  # 4
-    """By provider, frame id and digest: independent of rank, for prompt caches."""
+    """By provider and frame id: independent of rank, for prompt caches."""
 
 class Placement(_Placement, metaclass=_PlacementEnumTypeWrapper):
     """Where the taken frames stand in the prompt."""
@@ -77,7 +77,7 @@ PLACEMENT_RANK_ORDER: Placement.ValueType  # 2
 PLACEMENT_REVERSE_RANK: Placement.ValueType  # 3
 """Best last."""
 PLACEMENT_CANONICAL: Placement.ValueType  # 4
-"""By provider, frame id and digest: independent of rank, for prompt caches."""
+"""By provider and frame id: independent of rank, for prompt caches."""
 Global___Placement: _TypeAlias = Placement  # noqa: Y015
 
 class _PartialLanes:
@@ -224,7 +224,10 @@ Global___RenderOptions: _TypeAlias = RenderOptions  # noqa: Y015
 
 @_typing.final
 class Rerank(_message.Message):
-    """A second ranking by one scorer that scores every candidate itself. Not built yet: UNIMPLEMENTED."""
+    """A second ranking by one scorer that scores every candidate itself, so that its numbers share one scale. It takes its
+    own configured time after collecting, within the call's deadline. Where it fails or is late, the order before stands,
+    nothing is trimmed, and the audit says so.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -233,13 +236,17 @@ class Rerank(_message.Message):
     TOP_N_FIELD_NUMBER: _builtins.int
     MIN_RERANK_SCORE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """The reranker's registered name."""
+    """The reranker's name: "lexical", or one that the operator configured. Another: RERANKER_UNKNOWN."""
     candidates: _builtins.int
-    """How many frames, best first, it gets; 0: 50."""
+    """How many frames it scores, best first by the ranking policy, up to 1000; 0: 50. The others follow in their order."""
     top_n: _builtins.int
-    """How many it keeps; 0: all."""
+    """How many frames it keeps, at most candidates; the rest are left out as RERANK_TRIMMED, those that it did not score
+    too. 0: all are kept.
+    """
     min_rerank_score: _builtins.float
-    """The least rerank score kept, in the reranker's own scale."""
+    """The least rerank score kept, in the reranker's own scale; one below it is left out as BELOW_RERANK_SCORE. Equal is
+    kept, and so is a frame without a score. Left out: any is kept.
+    """
     def __init__(
         self,
         *,
@@ -379,7 +386,9 @@ class ComposeRequest(_message.Message):
 
     @_builtins.property
     def collect_timeout(self) -> _duration_pb2.Duration:
-        """How long to collect; the smaller of this and the call's deadline holds. Left out: 2 s."""
+        """How long to collect, up to the operator's cap; the sooner of this and the call's deadline, less a margin to answer
+        in, holds. Left out: the operator's default, 2 s unless configured.
+        """
 
     @_builtins.property
     def strategy(self) -> _strategy_pb2.RankingStrategy:
@@ -391,7 +400,7 @@ class ComposeRequest(_message.Message):
 
     @_builtins.property
     def rerank(self) -> Global___Rerank:
-        """A second ranking. Not built yet: UNIMPLEMENTED."""
+        """A second ranking, of the first frames; left out: the ranking policy's order is the last one."""
 
     @_builtins.property
     def render(self) -> Global___RenderOptions:
@@ -848,6 +857,7 @@ class StrategyInfo(_message.Message):
     PARAMETERS_FIELD_NUMBER: _builtins.int
     DEFAULT_FIELD_NUMBER: _builtins.int
     ALLOWED_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Its name."""
     description: _builtins.str
@@ -858,6 +868,8 @@ class StrategyInfo(_message.Message):
     """Whether it serves requests that name none."""
     allowed: _builtins.bool
     """Whether the operator allows it."""
+    version: _builtins.str
+    """Its version: the broker's own, or the plugin's."""
     @_builtins.property
     def parameters(self) -> _containers.RepeatedCompositeFieldContainer[Global___StrategyParameter]:
         """Its parameters."""
@@ -871,10 +883,11 @@ class StrategyInfo(_message.Message):
         parameters: _abc.Iterable[Global___StrategyParameter] | None = ...,
         default: _builtins.bool = ...,
         allowed: _builtins.bool = ...,
+        version: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed", b"allowed", "compares_raw_scores", b"compares_raw_scores", "default", b"default", "description", b"description", "name", b"name", "parameters", b"parameters"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed", b"allowed", "compares_raw_scores", b"compares_raw_scores", "default", b"default", "description", b"description", "name", b"name", "parameters", b"parameters", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -94,7 +94,7 @@ Global___ScoreDirection: _TypeAlias = ScoreDirection  # noqa: Y015
 @_typing.final
 class Frame(_message.Message):
     """One piece of evidence. A frame that breaks a constraint below is dropped alone, with its reason in the audit
-    (a slip); a wrong token_cost or content_digest drops the provider's whole lane (a lie).
+    (a slip); a wrong token_cost or content_digest, or two contents under one id, drop the provider's whole lane (a lie).
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -114,7 +114,9 @@ class Frame(_message.Message):
     VALID_TO_FIELD_NUMBER: _builtins.int
     RECORDED_AT_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """The provider's own name for this evidence, 1 to 512 bytes; unique among its frames of one query."""
+    """The provider's own name for this evidence, 1 to 512 bytes; unique among its frames of one query. The same frame
+    may come again and gains nothing; other content under the same id is a lie.
+    """
     kind: Global___FrameKind.ValueType
     """What kind of evidence this is; numbers that are not listed are allowed and kept."""
     title: _builtins.str

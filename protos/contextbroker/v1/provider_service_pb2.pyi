@@ -214,7 +214,7 @@ Global___Welcome: _TypeAlias = Welcome  # noqa: Y015
 
 @_typing.final
 class Limits(_message.Message):
-    """What the broker takes from a provider; what goes beyond is refused."""
+    """What the broker takes from a provider."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -222,9 +222,9 @@ class Limits(_message.Message):
     MAX_BATCH_FRAMES_FIELD_NUMBER: _builtins.int
     MAX_FRAME_BYTES_FIELD_NUMBER: _builtins.int
     max_message_bytes: _builtins.int
-    """Bytes of one message, such as a FrameBatch."""
+    """Bytes of one message, such as a FrameBatch; a larger one ends the session."""
     max_batch_frames: _builtins.int
-    """Frames in one batch."""
+    """Frames in one batch; no lane is granted more."""
     max_frame_bytes: _builtins.int
     """Bytes of one encoded frame; a larger one is dropped alone."""
     def __init__(
@@ -306,8 +306,8 @@ Global___Query: _TypeAlias = Query  # noqa: Y015
 
 @_typing.final
 class FrameBatch(_message.Message):
-    """Frames for one question, in any number of batches. Batch them: up to 512 KiB a message is fast, above 1 MiB is
-    refused.
+    """Frames for one question, in any number of batches. Batch them: up to 512 KiB a message is fast, and one above
+    max_message_bytes, 1 MiB unless configured, ends the session.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -348,7 +348,7 @@ class LaneEnd(_message.Message):
     status: Global___LaneEndStatus.ValueType
     """How it ended."""
     message: _builtins.str
-    """Why, when it failed; the orchestrator sees it, cut to 256 bytes."""
+    """Why, when it failed; the orchestrator sees it, cut to 256 characters."""
     def __init__(
         self,
         *,

@@ -62,7 +62,8 @@ class ProviderServiceServicer:
     def Push(self, request_iterator, context):
         """Frames for one request from a service that holds no session: a header, then batches, then half-close. It may
         come before or after the Compose that names its request_id; early ones are held for a bounded time and size.
-        The answer is the same whether or not such a Compose exists.
+        The answer is the same whether or not such a Compose exists. A delivery may hold as many frames as a lane is
+        granted (RESOURCE_EXHAUSTED beyond), and there is one for each provider and request (ALREADY_EXISTS for a second).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

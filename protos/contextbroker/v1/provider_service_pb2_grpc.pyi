@@ -40,7 +40,8 @@ class ProviderServiceStub:
     Push: _grpc.StreamUnaryMultiCallable[_provider_service_pb2.PushRequest, _provider_service_pb2.PushResponse]
     """Frames for one request from a service that holds no session: a header, then batches, then half-close. It may
     come before or after the Compose that names its request_id; early ones are held for a bounded time and size.
-    The answer is the same whether or not such a Compose exists.
+    The answer is the same whether or not such a Compose exists. A delivery may hold as many frames as a lane is
+    granted (RESOURCE_EXHAUSTED beyond), and there is one for each provider and request (ALREADY_EXISTS for a second).
     """
 
 @_typing.type_check_only
@@ -55,7 +56,8 @@ class ProviderServiceAsyncStub(ProviderServiceStub):
     Push: _aio.StreamUnaryMultiCallable[_provider_service_pb2.PushRequest, _provider_service_pb2.PushResponse]  # type: ignore[assignment]
     """Frames for one request from a service that holds no session: a header, then batches, then half-close. It may
     come before or after the Compose that names its request_id; early ones are held for a bounded time and size.
-    The answer is the same whether or not such a Compose exists.
+    The answer is the same whether or not such a Compose exists. A delivery may hold as many frames as a lane is
+    granted (RESOURCE_EXHAUSTED beyond), and there is one for each provider and request (ALREADY_EXISTS for a second).
     """
 
 class ProviderServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -79,7 +81,8 @@ class ProviderServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_provider_service_pb2.PushResponse, _abc.Awaitable[_provider_service_pb2.PushResponse]]:
         """Frames for one request from a service that holds no session: a header, then batches, then half-close. It may
         come before or after the Compose that names its request_id; early ones are held for a bounded time and size.
-        The answer is the same whether or not such a Compose exists.
+        The answer is the same whether or not such a Compose exists. A delivery may hold as many frames as a lane is
+        granted (RESOURCE_EXHAUSTED beyond), and there is one for each provider and request (ALREADY_EXISTS for a second).
         """
 
 def add_ProviderServiceServicer_to_server(servicer: ProviderServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -1,6 +1,7 @@
-"""What crosses a provider's session, as plain values: the wire codec makes and reads them, the session acts on them.
+"""What crosses a provider's session, as plain values: what :mod:`broker.wire.sessions` makes of bytes, and bytes of it.
 
-Values inbound have passed the schema's constraints; what did not arrives as :class:`Malformed`.
+No protobuf is imported here: gathering speaks in these values and is to need none. Values inbound have passed the
+schema's constraints; what did not arrives as :class:`Malformed`.
 """
 
 from __future__ import annotations
@@ -9,9 +10,45 @@ from dataclasses import dataclass
 
 from broker.core.scores import UNIT, ScoreScale
 
-# Both are parts of messages, and imported from here by those who read and write messages.
-from broker.gather.fabric import Query as Query
-from broker.gather.fabric import Violation as Violation
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """A question as providers see it, and what one answer may hold.
+
+    Attributes:
+        goal: What the agent is trying to do.
+        query_text: The question as retrieval should read it; empty: the goal.
+        kinds: Names of the frame kinds wanted; empty: any.
+        anchors: Resources at hand, as URIs.
+        max_frames: Frames granted.
+        max_tokens: Tokens of content granted.
+        as_of: Moment that the evidence should hold for, ``YYYY-MM-DDTHH:MM:SS[.f]Z``; empty: now.
+        traceparent: W3C trace context of the request; empty: none.
+    """
+
+    goal: str
+    query_text: str = ""
+    kinds: tuple[str, ...] = ()
+    anchors: tuple[str, ...] = ()
+    max_frames: int
+    max_tokens: int
+    as_of: str = ""
+    traceparent: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One thing that a provider sent and the broker did not take, for whoever must mend it.
+
+    Attributes:
+        reason: Stable UPPER_SNAKE reason.
+        message: What was wrong and what to do.
+        frame_id: The frame concerned; empty: the whole message or lane.
+    """
+
+    reason: str
+    message: str
+    frame_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

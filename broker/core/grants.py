@@ -23,10 +23,16 @@ class Allowance:
         return self._frames < 1 or self._tokens < 1
 
     def take(self, frame: Frame) -> bool:
-        """Pays for a frame if it fits, and says whether it did. A smaller one may still fit afterwards."""
-        cost = content_tokens(len(frame.content.encode()))
-        if self._frames < 1 or cost > self._tokens:
+        """Pays for a frame if it fits, and says whether it did. A smaller one may still fit afterwards.
+
+        A lone surrogate counts like any other character, although no broker takes such a frame.
+        """
+        return self.pay(content_tokens(len(frame.content.encode(errors="surrogatepass"))))
+
+    def pay(self, tokens: int) -> bool:
+        """As :meth:`take`, for a frame of so many tokens."""
+        if self._frames < 1 or tokens > self._tokens:
             return False
         self._frames -= 1
-        self._tokens -= cost
+        self._tokens -= tokens
         return True

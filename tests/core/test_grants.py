@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.core.frames import Frame
-from broker.providers.grants import Allowance
+from broker.core.grants import Allowance
 
 
 @given(

@@ -5,51 +5,25 @@
 
 from __future__ import annotations
 
-import ipaddress
-import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from broker.core.names import provider_name_problem
+from broker.addresses import address_problem, is_loopback
 from broker.core.scores import Direction, ScoreScale
-from broker.core.strategies import CATALOGUE, RoundRobin
+from broker.settings.base import SCALE_ID, Count, Number, Seconds, Section, check_provider_name
+from broker.settings.ranking import Ranking, weighed_providers
 
 PREFIX = "CONTEXT_BROKER_"
 """What every environment variable of the configuration starts with."""
 
 
-def _no_bool(value: Any) -> Any:
-    if isinstance(value, bool):
-        raise ValueError("expected a number")  # noqa: TRY004 - pydantic reports ValueError, and lets TypeError through
-    return value
-
-
-def _items(value: Any) -> Any:
-    """A list as an environment variable spells it."""
-    if not isinstance(value, str):
-        return value
-    if value.lstrip().startswith("["):
-        return json.loads(value)
-    return [item.strip() for item in value.split(",") if item.strip()]
-
-
-Count = Annotated[int, BeforeValidator(_no_bool), Field(ge=1, le=2**31 - 1)]
-Seconds = Annotated[float, BeforeValidator(_no_bool), Field(gt=0, le=86_400, allow_inf_nan=False)]
-Number = Annotated[float, BeforeValidator(_no_bool)]
-Texts = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_items)]
-
 KIB = 1024
 MIB = 1024 * KIB
-
-
-class Section(BaseModel):
-    """A part of the configuration; it knows its keys and takes no others."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Server(Section):
@@ -76,27 +50,15 @@ class Server(Section):
     handshake_seconds: Seconds = 10.0
 
     @property
-    def host(self) -> str:
-        """The host of ``listen``, without brackets."""
-        return self.listen.rpartition(":")[0].strip("[]")
-
-    @property
     def loopback(self) -> bool:
         """Whether only this machine can reach the address."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.listen)
 
     @field_validator("listen")
     @classmethod
     def _address(cls, value: str) -> str:
-        host, colon, port = value.rpartition(":")
-        bare = host.startswith("[") == host.endswith("]") and (":" not in host or host.startswith("["))
-        if not colon or not host or not bare or not port.isascii() or not port.isdigit() or int(port) > 65_535:
-            raise ValueError("expected host:port, such as 127.0.0.1:7433 or [::1]:7433")
+        if problem := address_problem(value, any_port=True):
+            raise ValueError(problem)
         return value
 
     @model_validator(mode="after")
@@ -122,14 +84,17 @@ class Limits(Section):
         max_message_bytes: Of one message received.
         max_frame_bytes: Of one encoded frame; a larger one is dropped alone.
         max_batch_frames: Frames in one batch.
+        max_lanes: Lanes that a request may open; the end of its answer names each of them in one message.
         lane_frames: Frames granted to a lane; a push may hold as many.
         lane_tokens: Tokens of content granted to a lane, at most; it is four times the request's budget where that is
             less.
         max_tokens: The largest budget that a request may name.
         max_frames: The most frames that a request may have placed.
         max_inline_frames: Frames of all inline lanes of a request.
-        push_hold_seconds: How long an early push waits for its request.
+        push_hold_seconds: How long an early push waits for its request, and how long one may take to come in.
         push_hold_bytes: Bytes of all early pushes.
+        rank_seconds: What a ranking plugin gets for one request; round robin stands in for one that is late.
+        rerank_seconds: What a reranker gets for one request where it has no ``timeout_seconds`` of its own.
     """
 
     collect_seconds: Seconds = 2.0
@@ -139,6 +104,7 @@ class Limits(Section):
     # A placed frame travels with its rendered block in one message of at most 512 KiB.
     max_frame_bytes: Annotated[Count, Field(le=192 * KIB)] = 192 * KIB
     max_batch_frames: Annotated[Count, Field(le=100_000)] = 4096
+    max_lanes: Annotated[Count, Field(le=1000)] = 1000
     lane_frames: Annotated[Count, Field(le=100_000)] = 256
     lane_tokens: Count = 200_000
     max_tokens: Count = 1_000_000
@@ -146,6 +112,8 @@ class Limits(Section):
     max_inline_frames: Annotated[Count, Field(le=100_000)] = 10_000
     push_hold_seconds: Seconds = 30.0
     push_hold_bytes: Count = 16 * MIB
+    rank_seconds: Seconds = 1.0
+    rerank_seconds: Seconds = 1.0
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -160,43 +128,10 @@ class Limits(Section):
         return self
 
 
-class Ranking(Section):
-    """How lanes are ordered among equals, and which policies may be named.
-
-    Attributes:
-        lane_order: Providers in the order that decides between equals; all others follow by name.
-        forbidden_strategies: Policies that no request may name.
-    """
-
-    lane_order: Texts = ()
-    forbidden_strategies: Texts = ()
-
-    @field_validator("lane_order")
-    @classmethod
-    def _providers(cls, values: tuple[str, ...]) -> tuple[str, ...]:
-        for value in values:
-            _provider_name(value)
-        if len(set(values)) != len(values):
-            raise ValueError("names one provider twice")
-        return values
-
-    @field_validator("forbidden_strategies")
-    @classmethod
-    def _policies(cls, values: tuple[str, ...]) -> tuple[str, ...]:
-        known = sorted(info.name for info in CATALOGUE.values())
-        default = CATALOGUE[RoundRobin].name
-        for value in values:
-            if value not in known:
-                raise ValueError(f"no strategy is called {value!r}; there are {', '.join(known)}")
-            if value == default:
-                raise ValueError(f"{default} serves the requests that name no strategy and cannot be forbidden")
-        return values
-
-
 class Scale(Section):
     """A provider's scale, as ``ScoreScale`` on the wire; ``inf`` and ``-inf`` are allowed."""
 
-    id: str = Field(default="unit", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")
+    id: str = Field(default="unit", pattern=SCALE_ID)
     min: Number = 0.0
     max: Number = 1.0
     direction: Direction = Direction.HIGHER_IS_BETTER
@@ -219,6 +154,40 @@ class KnownProvider(Section):
     """
 
     scale: Scale | None = None
+
+
+class ConfiguredReranker(Section):
+    """A reranker that requests may name, beside ``lexical``, which every broker has.
+
+    Attributes:
+        kind: ``remote``: a ``RerankService`` at ``address``. ``cross-encoder``: a model in ``directory``.
+        timeout_seconds: What it gets for one request; left out: ``limits.rerank_seconds``.
+        address: ``host:port`` or ``unix:PATH``.
+        tls_ca: PEM file of the certificates that its own must descend from; left out: plain text.
+        directory: Where ``model.onnx`` and ``tokenizer.json`` lie.
+        max_tokens: Tokens of question and text together that the model reads.
+    """
+
+    kind: Literal["remote", "cross-encoder"]
+    timeout_seconds: Seconds | None = None
+    address: str = ""
+    tls_ca: Path | None = None
+    directory: Path | None = None
+    max_tokens: Annotated[Count, Field(ge=8, le=65_536)] = 512
+
+    @model_validator(mode="after")
+    def _of_its_kind(self) -> Self:
+        takes = {"remote": ("address", "tls_ca"), "cross-encoder": ("directory", "max_tokens")}
+        for kind, keys in takes.items():
+            for key in keys:
+                if kind != self.kind and key in self.model_fields_set:
+                    raise ValueError(f"{key} goes with the kind {kind!r}, and this is a {self.kind!r}")
+        needed = takes[self.kind][0]
+        if not getattr(self, needed):
+            raise ValueError(f"the kind {self.kind!r} needs {needed}")
+        if self.address and (problem := address_problem(self.address, unix=True)):
+            raise ValueError(f"address: {problem}")
+        return self
 
 
 class Render(Section):
@@ -256,19 +225,54 @@ class Config(BaseSettings):
     server: Server = Server()
     limits: Limits = Limits()
     ranking: Ranking = Ranking()
-    providers: Mapping[str, KnownProvider] = Field(default_factory=dict)
+    providers: Mapping[str, KnownProvider] = Field(default_factory=dict, validate_default=True)
+    rerankers: Mapping[str, ConfiguredReranker] = Field(default_factory=dict)
     render: Render = Render()
     log: Log = Log()
 
     @field_validator("providers")
     @classmethod
-    def _named(cls, values: Mapping[str, KnownProvider]) -> Mapping[str, KnownProvider]:
+    def _named(cls, values: Mapping[str, KnownProvider], info: ValidationInfo) -> Mapping[str, KnownProvider]:
         for name in values:
-            _provider_name(name)
+            check_provider_name(name)
+        ranking: Ranking | None = info.data.get("ranking")
+        if ranking is not None:
+            _check_beside(ranking, values)
+        return values
+
+    @field_validator("rerankers")
+    @classmethod
+    def _called(cls, values: Mapping[str, ConfiguredReranker]) -> Mapping[str, ConfiguredReranker]:
+        for name in values:
+            if re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,62}", name) is None:
+                raise ValueError(
+                    f"{name!r} cannot be a name; use at most 63 lower-case letters, digits, '.', '_' and '-'"
+                )
+            if name == "lexical":
+                raise ValueError("'lexical' is the name of the reranker that every broker has; choose another")
         return values
 
 
-def _provider_name(name: str) -> None:
-    problem = provider_name_problem(name)
-    if problem is not None:
-        raise ValueError(problem)
+def _check_beside(ranking: Ranking, providers: Mapping[str, KnownProvider]) -> None:
+    """Holds what ranking says of providers against what is known of them.
+
+    Raises:
+        ValueError: The default policy weighs one that is not configured (a request that names no policy would then be
+            refused), or scales that are shared differ.
+    """
+    shared_by = {name for shared in ranking.shared_scales for name in shared.providers}
+    unknown = sorted(weighed_providers(ranking.strategy) - providers.keys() - set(ranking.lane_order) - shared_by)
+    if unknown:
+        raise ValueError(
+            f"ranking.default_strategy weighs {', '.join(unknown)}, which is not configured; "
+            f"add [providers.{unknown[0]}]"
+        )
+    for shared in ranking.shared_scales:
+        scales = {name: providers[name].scale for name in shared.providers if name in providers}
+        values = {name: scale.value() for name, scale in scales.items() if scale is not None}
+        for name, value in values.items():
+            if value.id != shared.id or value != next(iter(values.values())):
+                raise ValueError(
+                    f"{name} has another scale than the one that it shares with others by ranking.shared_scales "
+                    f"({shared.id!r})"
+                )

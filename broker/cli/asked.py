@@ -1,0 +1,164 @@
+"""What was asked, as it stands in the ``accepted`` record of a stream: everything of the request but its evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from broker.cli.decode import read_floor
+from broker.cli.fields import Fields
+from broker.cli.policy import STRATEGIES
+from broker.core.request import CompositionRequest, Duplicates, Fence, PartialLanes, Placement, Rerank
+from broker.core.strategies import PluginStrategy, Precomputed, RoundRobin, Strategy, name_of
+
+if TYPE_CHECKING:
+    from broker.client.calls import ComposeOptions
+
+_LISTS = ("kinds", "anchors", "providers", "required_providers", "expect_pushes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One question.
+
+    Attributes:
+        goal: What the agent is trying to do.
+        query_text: The question as retrieval should read it; empty: the goal.
+        composition: What to make of the answers; where no strategy was named, its strategy says nothing.
+        strategy_named: Whether a strategy was named; otherwise the operator's default ran.
+        collect_timeout: Seconds to collect; None: the broker's default.
+        scope: Kinds, anchors, providers, required ones and expected pushes, each a list of names.
+        no_providers: Whether no attached provider was asked.
+    """
+
+    goal: str
+    query_text: str = ""
+    composition: CompositionRequest
+    strategy_named: bool = False
+    collect_timeout: float | None = None
+    scope: Mapping[str, tuple[str, ...]]
+    no_providers: bool = False
+
+
+def asked(goal: str, options: ComposeOptions) -> Asked:
+    """What a call of :meth:`broker.client.ContextClient.compose` asks, with its defaults filled in."""
+    given: dict[str, Any] = dict(options)
+    question = given.get("question") or given.get("query_text") or goal
+    restated = bool(given.get("restate_question") or given.get("question"))
+    known = {field.name for field in fields(CompositionRequest)} - {"strategy", "question", "floors"}
+    return Asked(
+        goal=goal,
+        query_text=given.get("query_text", ""),
+        composition=CompositionRequest(
+            **{name: value for name, value in given.items() if name in known},
+            strategy=given.get("strategy") or RoundRobin(),
+            floors=tuple(given.get("floors", ())),
+            question=question if restated else "",
+        ),
+        strategy_named=given.get("strategy") is not None,
+        collect_timeout=given.get("collect_timeout"),
+        scope={name: tuple(given.get(name, ())) for name in _LISTS},
+        no_providers=bool(given.get("no_providers", False)),
+    )
+
+
+def asked_record(one: Asked) -> dict[str, Any]:
+    """The question as a JSON record, without an event of its own."""
+    request = one.composition
+    return {
+        "goal": one.goal,
+        "query_text": one.query_text,
+        "max_tokens": request.max_tokens,
+        "max_frames": request.max_frames,
+        "max_frames_per_provider": request.max_frames_per_provider,
+        "strategy": _strategy_record(request.strategy) if one.strategy_named else None,
+        "floors": [
+            {"provider": floor.provider, "scale": floor.scale_id, "value": floor.value} for floor in request.floors
+        ],
+        "duplicates": request.duplicates.value,
+        "placement": request.placement.value,
+        "partial_lanes": request.partial_lanes.value,
+        "fence": request.fence.value,
+        "question": request.question,
+        "as_of": request.as_of,
+        "rerank": None if request.rerank is None else asdict(request.rerank),
+        "include_local_scores": request.include_local_scores,
+        "collect_timeout": one.collect_timeout,
+        "no_providers": one.no_providers,
+        **{name: list(names) for name, names in one.scope.items()},
+    }
+
+
+def read_asked(record: Fields) -> Asked:
+    """The inverse of :func:`asked_record`.
+
+    Raises:
+        WrongField: A field is missing or of another type.
+    """
+    strategy = record.optional("strategy", record.part)
+    rerank = record.optional("rerank", record.part)
+    return Asked(
+        goal=record.text("goal"),
+        query_text=record.text("query_text"),
+        composition=CompositionRequest(
+            max_tokens=record.count("max_tokens"),
+            strategy=RoundRobin() if strategy is None else _strategy(strategy),
+            floors=tuple(read_floor(floor) for floor in record.parts("floors")),
+            duplicates=record.member("duplicates", Duplicates),
+            placement=record.member("placement", Placement),
+            partial_lanes=record.member("partial_lanes", PartialLanes),
+            max_frames=record.optional("max_frames", record.count),
+            max_frames_per_provider=record.optional("max_frames_per_provider", record.count),
+            as_of=record.text("as_of"),
+            fence=record.member("fence", Fence),
+            question=record.text("question"),
+            include_local_scores=record.flag("include_local_scores"),
+            rerank=None if rerank is None else _rerank(rerank),
+        ),
+        strategy_named=strategy is not None,
+        collect_timeout=record.optional("collect_timeout", record.number),
+        scope={name: record.texts(name) for name in _LISTS},
+        no_providers=record.flag("no_providers"),
+    )
+
+
+def _strategy_record(strategy: Strategy) -> dict[str, Any]:
+    params = dict(strategy.params) if isinstance(strategy, PluginStrategy) else asdict(strategy)
+    return {"name": name_of(strategy), "params": params}
+
+
+def _strategy(record: Fields) -> Strategy:
+    name, params = record.text("name"), record.part("params")
+    kind = STRATEGIES.get(name)
+    values = {key: params.raw(key) for key in params.names()}
+    if kind is None:
+        return PluginStrategy(name, values)
+    if kind is Precomputed:
+        values["ids"] = tuple(_pair(params, item) for item in _list(params, "ids"))
+    try:
+        return kind(**values)
+    except TypeError:
+        raise record.wrong("params", f"do not belong to {name}") from None
+
+
+def _list(record: Fields, name: str) -> list[Any]:
+    items = record.raw(name)
+    if not isinstance(items, list):
+        raise record.wrong(name, "is not a list")
+    return items
+
+
+def _pair(record: Fields, item: Any) -> tuple[str, str]:
+    if not (isinstance(item, list) and len(item) == 2 and all(isinstance(part, str) for part in item)):
+        raise record.wrong("ids", "is not a list of [provider, frame id]")
+    return item[0], item[1]
+
+
+def _rerank(record: Fields) -> Rerank:
+    return Rerank(
+        name=record.text("name"),
+        candidates=record.count("candidates"),
+        top_n=record.optional("top_n", record.count),
+        min_score=record.optional("min_score", record.number),
+    )

@@ -1,0 +1,169 @@
+"""The plan: lanes as they were ranked, with everything that is settled before a reranker has its say.
+
+A composition is made in two pure steps, so that whoever has a clock and a network can ask a reranker between them:
+:func:`rank_lanes` gives a plan, and :func:`~broker.core.compose.finish` makes the composition of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from broker.core.audit import refused_detail
+from broker.core.composition import Reason
+from broker.core.duplicates import join_duplicates
+from broker.core.entries import Entry, best_first, in_lane_order
+from broker.core.floors import floor_detail, passes
+from broker.core.handles import Handle
+from broker.core.lanes import Lane
+from broker.core.packing import Overhead, overhead_of, room
+from broker.core.plugins import plugin_order
+from broker.core.ranking import handles_of, rank, repair, round_robin
+from broker.core.rendering import render_block, render_closing, render_preamble
+from broker.core.request import CompositionRequest, Floor, PartialLanes, Policy
+from broker.core.rerank import RerankCandidate, candidates_of
+from broker.core.score_descending import by_raw_score, raw_order
+from broker.core.strategies import PluginStrategy, Precomputed, ScoreDescending
+from broker.core.validity import Moment, holds, moment
+from broker.errors import FieldViolation, InvalidArgument
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Lanes as they were ranked; made by :func:`rank_lanes`, read by :func:`~broker.core.compose.finish`.
+
+    Attributes:
+        request: What it is a plan for.
+        policy: What the operator sets.
+        preamble: The text above the evidence.
+        closing: The text below it.
+        texts: Tokens of those two.
+        space: Tokens that are left for frames.
+        lanes: In lane order.
+        offered: Each lane's entries, best first.
+        floors: By provider.
+        ranked: The entries that stand for evidence, best first by the request's strategy.
+        named: Of these, how many a ``precomputed`` order named.
+        repairs: What had to be repaired in the order that the strategy gave.
+        candidates: What the request's reranker is to score, in ranked order; empty where it asks for none.
+    """
+
+    request: CompositionRequest
+    policy: Policy
+    preamble: str
+    closing: str
+    texts: Overhead
+    space: int
+    lanes: tuple[Lane, ...]
+    offered: tuple[tuple[Entry, ...], ...]
+    floors: Mapping[str, Floor]
+    ranked: tuple[Entry, ...]
+    named: int
+    repairs: tuple[str, ...]
+    candidates: tuple[RerankCandidate, ...]
+
+
+def rank_lanes(lanes: Sequence[Lane], request: CompositionRequest, policy: Policy) -> Plan:
+    """Drops by floor, joins duplicates, renders blocks and ranks what is left.
+
+    Args:
+        lanes: At most one for a provider, in any order.
+        request: Its floors and weights are taken as checked (:func:`~broker.core.floors.floor_violations`,
+            :func:`~broker.core.weights.weight_violations`).
+        policy: What the operator sets.
+
+    Raises:
+        InvalidArgument: ``BUDGET_TOO_SMALL``: ``max_tokens`` does not hold the prompt's own texts.
+            ``TIMESTAMP_MALFORMED``: ``as_of`` is not a moment.
+        KeyError: The strategy is a plugin that the policy does not have.
+        ValueError: Two lanes have one provider.
+    """
+    preamble, closing = render_preamble(request), render_closing(request)
+    texts = overhead_of(preamble, closing)
+    space = room(request.max_tokens, texts)
+    as_of = _as_of(request)
+    floors = {floor.provider: floor for floor in request.floors}
+    ordered = in_lane_order(lanes, policy.lane_order)
+    offered = [best_first(lane, order) for order, lane in enumerate(ordered)]
+    admitted = [
+        _admit(lane, entries, floors.get(lane.provider), request.partial_lanes, as_of)
+        for lane, entries in zip(ordered, offered, strict=True)
+    ]
+    by_score = isinstance(request.strategy, ScoreDescending)
+    kept = join_duplicates(admitted, request.duplicates, by_raw_score if by_score else None)
+    for entry in kept:
+        entry.block = render_block(entry.candidate, request.fence, policy.seal_key)
+    handles = handles_of(kept)
+    order, repairs = _order(kept, handles, request, policy)
+    ranked = [kept[index] for index in order]
+    return Plan(
+        request=request,
+        policy=policy,
+        preamble=preamble,
+        closing=closing,
+        texts=texts,
+        space=space,
+        lanes=tuple(ordered),
+        offered=tuple(map(tuple, offered)),
+        floors=floors,
+        ranked=tuple(ranked),
+        named=_named(handles, request),
+        repairs=repairs,
+        candidates=candidates_of(request, ranked, handles, order),
+    )
+
+
+def _as_of(request: CompositionRequest) -> Moment | None:
+    if not request.as_of:
+        return None
+    as_of = moment(request.as_of)
+    if as_of is None:
+        message = "is not a moment written YYYY-MM-DDTHH:MM:SS[.f]Z"
+        raise InvalidArgument.of([FieldViolation("as_of", "TIMESTAMP_MALFORMED", message)])
+    return as_of
+
+
+def _admit(
+    lane: Lane, entries: Iterable[Entry], floor: Floor | None, partial: PartialLanes, as_of: Moment | None
+) -> list[Entry]:
+    """The frames that go on to be weighed against others', best first; each other one gets its reason."""
+    admitted = []
+    for entry in entries:
+        score = entry.candidate.score
+        if lane.lie is not None:
+            entry.drop(Reason.LANE_REFUSED, refused_detail(lane))
+        elif lane.end.cut_short and partial is PartialLanes.DROP:
+            entry.drop(Reason.LANE_PARTIAL, f"the lane ended {lane.end.value}")
+        elif floor is not None and (score is None or not passes(score, floor)):
+            entry.drop(Reason.BELOW_FLOOR, floor_detail(floor, lane.scale))
+        elif as_of is not None and not holds(entry.candidate.frame, as_of):
+            frame = entry.candidate.frame
+            entry.drop(
+                Reason.OUTSIDE_VALIDITY, f"valid from {frame.valid_from or 'ever'} to {frame.valid_to or 'ever'}"
+            )
+        else:
+            admitted.append(entry)
+    return admitted
+
+
+def _order(
+    kept: Sequence[Entry], handles: Sequence[Handle], request: CompositionRequest, policy: Policy
+) -> tuple[list[int], tuple[str, ...]]:
+    said: tuple[str, ...] = ()
+    order: Sequence[object]
+    match request.strategy:
+        case PluginStrategy(name, params):
+            order, said = plugin_order(policy.plugins[name], handles_of(kept), params)
+        case ScoreDescending():
+            order = raw_order(kept)
+        case strategy:
+            order = rank(strategy, handles)
+    permutation, repairs = repair(order, len(kept), round_robin(handles))
+    return permutation, (*said, *repairs)
+
+
+def _named(handles: Sequence[Handle], request: CompositionRequest) -> int:
+    if not isinstance(request.strategy, Precomputed):
+        return 0
+    ids = set(request.strategy.ids)
+    return sum(any((name.provider, name.frame_id) in ids for name in handle.names) for handle in handles)

@@ -1,0 +1,280 @@
+"""Replay: making a composition again from what it says of itself, and saying whether the two agree.
+
+The audit is enough to work out the order again; this is the proof. Each stage runs a second time on entries made from
+the audit's rows (:mod:`broker.core.rebuilding`), and the blocks of the placed frames are rendered again. What a
+composition does not hold cannot be worked out again, and each check says what that is:
+
+* the content of frames that were left out, and so their tokens, and which of them name one source;
+* scores, unless the request asked for them: without them neither floors nor ``score_descending`` can run;
+* what a plugin or a reranker thought: a reranker's scores stand in the rows, a plugin's order is its own;
+* the seal key: a block is compared but for its seal, which must be the same for equal content alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import pairwise
+
+from broker.core.checks import Check, checked
+from broker.core.composition import Composition, Reason, RerankOutcome, RerankRecord
+from broker.core.duplicates import join_duplicates
+from broker.core.floors import passes
+from broker.core.packing import pack
+from broker.core.placement import place
+from broker.core.ranking import handles_of, rank
+from broker.core.rebuilding import (
+    NOT_ADMITTED,
+    NOT_CHECKED,
+    Contradiction,
+    Rebuilt,
+    before_rerank,
+    ranked_as_recorded,
+    rebuilt_lanes,
+    recorded_strategy,
+    with_scores,
+)
+from broker.core.recounting import recounts
+from broker.core.request import CompositionRequest, Duplicates, Placement, Rerank
+from broker.core.rerank import Reranked, rerank
+from broker.core.score_descending import by_raw_score, raw_order
+from broker.core.scores import lane_key
+from broker.core.strategies import ScoreDescending
+
+_RERANK_REASONS = (Reason.BELOW_RERANK_SCORE, Reason.RERANK_TRIMMED)
+_NO_SCORES = "the document holds no scores"
+
+
+_Stage = Callable[[Composition, CompositionRequest | None], Check]
+
+
+def replay(composition: Composition, request: CompositionRequest | None = None) -> tuple[Check, ...]:
+    """Works out again what can be, stage by stage, each from what the composition says of the stages before it.
+
+    Args:
+        composition: As it was answered.
+        request: What was asked, where that is known; its strategy is read for a ``precomputed`` order alone.
+
+    Returns:
+        A check for every stage, in the order of composition.
+    """
+    stages: tuple[tuple[str, _Stage], ...] = (
+        ("lane_order", _lane_order),
+        ("floors", _floors),
+        ("duplicates", _duplicates),
+        ("ranking", _ranking),
+        ("rerank", _rerank),
+        ("packing", _packing),
+        ("placement", _placement),
+    )
+    return (*(_ran(name, stage, composition, request) for name, stage in stages), *recounts(composition, request))
+
+
+def _ran(name: str, stage: _Stage, composition: Composition, request: CompositionRequest | None) -> Check:
+    try:
+        return replace(stage(composition, request), name=name)
+    except Contradiction as error:
+        return checked(name, "the document contradicts itself", [str(error)])
+
+
+def _lane_order(composition: Composition, _request: CompositionRequest | None) -> Check:
+    told = "each lane's frames, by score, then id"
+    lanes = [[one for one in lane if one.row.reason not in NOT_CHECKED] for lane in rebuilt_lanes(composition)]
+    scored = [lane for lane in lanes if any(one.entry.candidate.score is not None for one in lane)]
+    every = [one for lane in lanes for one in lane]
+    if not with_scores(every, composition):
+        return checked("", told, None, f"{_NO_SCORES}: the rows' order is taken as it is")
+    return checked("", told, (text for lane in scored for text in _out_of_order(lane)))
+
+
+def _out_of_order(lane: list[Rebuilt]) -> Iterator[str]:
+    for one, following in pairwise(lane):
+        if _lane_key(one) > _lane_key(following):
+            yield f"{_named(following)} stands behind {_named(one)}, and is better"
+
+
+def _lane_key(one: Rebuilt) -> tuple[float, str]:
+    score = one.entry.candidate.score
+    return (0.0 if score is None else lane_key(score, one.row.provider)), one.row.frame_id
+
+
+def _floors(composition: Composition, _request: CompositionRequest | None) -> Check:
+    told = "which frames their own provider's floor drops"
+    floors = {record.floor.provider: record.floor for record in composition.summary.floors}
+    held = [
+        one
+        for lane in rebuilt_lanes(composition)
+        for one in lane
+        if one.row.reason not in NOT_CHECKED and one.row.provider in floors
+    ]
+    unfounded = [
+        f"{row.provider}/{row.frame_id} is below a floor that its provider does not have"
+        for row in composition.audit
+        if row.reason == Reason.BELOW_FLOOR and row.provider not in floors
+    ]
+    if not with_scores(held, composition):
+        return checked("", told, unfounded or None, _NO_SCORES)
+    differences = [
+        f"{_named(one)} {'is above' if above else 'is below'} its floor"
+        for one in held
+        if (score := one.entry.candidate.score) is not None
+        and (above := passes(score, floors[one.row.provider])) == (one.row.reason == Reason.BELOW_FLOOR)
+    ]
+    return checked("", told, unfounded + differences)
+
+
+def _duplicates(composition: Composition, _request: CompositionRequest | None) -> Check:
+    told = "which copy stands for each piece of evidence, lane places and local ranks, from the digests"
+    lanes = [[one for one in lane if one.row.reason not in NOT_ADMITTED] for lane in rebuilt_lanes(composition)]
+    by_score = composition.summary.strategy.name == "score_descending"
+    if composition.summary.duplicates != Duplicates.SAME_BYTES.value:
+        limits = "the sources of frames left out are not in the document: equal bytes alone were compared"
+        return checked("", told, _equal_bytes(lanes), limits)
+    if by_score and not with_scores([one for lane in lanes for one in lane], composition):
+        return checked("", told, _equal_bytes(lanes), f"{_NO_SCORES}: which of equal bytes is kept is taken as it is")
+    join_duplicates(
+        [[one.entry for one in lane] for lane in lanes], Duplicates.SAME_BYTES, by_raw_score if by_score else None
+    )
+    return checked("", told, (text for lane in lanes for one in lane for text in _joined_otherwise(one)))
+
+
+def _joined_otherwise(one: Rebuilt) -> Iterator[str]:
+    row, entry = one.row, one.entry
+    kept = entry.kept.ref if entry.kept is not None and entry.kept is not entry else None
+    found = (kept, entry.lane_place, entry.local_rank)
+    if found != (row.duplicate_of, row.lane_place, row.local_rank):
+        stands = f"copy of {kept.provider}/{kept.frame_id}" if kept is not None else f"local rank {entry.local_rank}"
+        yield f"{_named(one)}: {stands}, lane place {entry.lane_place}"
+
+
+def _equal_bytes(lanes: list[list[Rebuilt]]) -> Iterator[str]:
+    kept: dict[str, Rebuilt] = {}
+    every = [one for lane in lanes for one in lane]
+    for one in every:
+        if one.row.duplicate_of is None:
+            other = kept.setdefault(one.row.content_digest, one)
+            if other is not one:
+                yield f"{_named(other)} and {_named(one)} are both kept and have one digest"
+    digests = {one.ref: one.row.content_digest for one in every}
+    for one in every:
+        of = one.row.duplicate_of
+        if of is not None and one.row.detail == "same bytes" and digests.get(of) != one.row.content_digest:
+            yield f"{_named(one)} and {of.provider}/{of.frame_id} do not have one digest"
+
+
+def _ranking(composition: Composition, request: CompositionRequest | None) -> Check:
+    record = composition.summary.strategy
+    told = f"{record.name}'s order of all lanes, from local ranks, lane places and copies"
+    kept = ranked_as_recorded(rebuilt_lanes(composition))
+    strategy, limits = recorded_strategy(record, request, kept)
+    if strategy is None:
+        return checked("", told, None, f"{record.name} is a plugin: its order is its own")
+    entries = [one.entry for one in kept]
+    if isinstance(strategy, ScoreDescending):
+        if not with_scores(kept, composition):
+            return checked("", told, None, f"{_NO_SCORES}, which this policy orders by")
+        order = raw_order(entries)
+    else:
+        order = rank(strategy, handles_of(entries))
+    differences = (
+        f"{_named(kept[index])} has rank {before_rerank(kept[index].row)}, and comes at {number}"
+        for number, index in enumerate(order, 1)
+        if before_rerank(kept[index].row) != number
+    )
+    return checked("", told, differences, limits)
+
+
+def _rerank(composition: Composition, _request: CompositionRequest | None) -> Check:
+    record = composition.summary.rerank
+    if record is None:
+        told = "that no reranker moved or dropped a frame"
+        moved = (
+            f"{row.provider}/{row.frame_id} bears the mark of a reranker, and none was asked for"
+            for row in composition.audit
+            if row.prior_rank or row.rerank_score or row.reason in _RERANK_REASONS
+        )
+        return checked("", told, moved)
+    told = f"the order and the cuts of {record.name}, from its scores"
+    kept = ranked_as_recorded(rebuilt_lanes(composition))
+    kept.sort(key=lambda one: before_rerank(one.row))
+    pool = record.scored + record.unscored
+    asked = Rerank(record.name, record.candidates, record.top_n, record.min_score)
+    if len(kept) < pool:
+        raise Contradiction(f"{pool} candidates of {len(kept)} ranked frames")
+    rerank([one.entry for one in kept], asked, pool, Reranked(_rerank_scores(record, kept[:pool])))
+    differences = (
+        f"{_named(one)}: rank {one.entry.rank} {one.entry.reason}".rstrip()
+        for one in kept
+        if one.entry.rank != one.row.rank
+        or one.entry.reason != (one.row.reason if one.row.reason in _RERANK_REASONS else "")
+    )
+    return checked("", told, differences, "why the reranker scored as it did is its own")
+
+
+def _rerank_scores(record: RerankRecord, pool: list[Rebuilt]) -> tuple[float | None, ...] | None:
+    if record.outcome is RerankOutcome.FALLBACK:
+        return None
+    try:
+        return tuple(float(one.row.rerank_score) if one.row.rerank_score else None for one in pool)
+    except ValueError as error:
+        raise Contradiction(f"a reranker's score is not a number: {error}") from None
+
+
+def _packing(composition: Composition, request: CompositionRequest | None) -> Check:
+    told = "which frames fit, from their costs in ranked order"
+    ranked = sorted(
+        (one for lane in rebuilt_lanes(composition) for one in lane if one.row.rank), key=lambda one: one.row.rank
+    )
+    offered = [one for one in ranked if one.row.reason not in _RERANK_REASONS]
+    for one in offered:
+        one.entry.local_rank = one.row.local_rank
+    limits = CompositionRequest(
+        max_tokens=composition.summary.budget.max_tokens,
+        max_frames=_most_frames(composition, request),
+        max_frames_per_provider=_most_of_one(offered, request),
+    )
+    budget = composition.summary.budget
+    pack([one.entry for one in offered], budget.max_tokens - budget.preamble - budget.closing, limits, 0)
+    differences = (
+        f"{_named(one)}: {one.entry.reason or 'fits'}"
+        for one in offered
+        if (one.entry.reason, one.entry.remaining) != (one.row.reason, one.row.remaining)
+    )
+    oversized = any(one.row.reason == Reason.BLOCK_TOO_LARGE for one in offered)
+    return checked("", told, differences, "the largest block allowed is not in the document" if oversized else "")
+
+
+def _most_frames(composition: Composition, request: CompositionRequest | None) -> int | None:
+    """The cap on frames. The operator's own is not in a request: where it cut, exactly so many were taken."""
+    if request is not None and request.max_frames is not None:
+        return request.max_frames
+    cut = any(row.reason == Reason.FRAME_LIMIT for row in composition.audit)
+    return len(composition.placed) if cut else None
+
+
+def _most_of_one(ranked: list[Rebuilt], request: CompositionRequest | None) -> int | None:
+    if request is not None:
+        return request.max_frames_per_provider
+    cut = [one.row.local_rank for one in ranked if one.row.reason == Reason.PROVIDER_FRAME_LIMIT]
+    return min(cut) - 1 if cut else None
+
+
+def _placement(composition: Composition, _request: CompositionRequest | None) -> Check:
+    named = composition.summary.placement
+    told = f"where {named} puts the frames that fit"
+    if named not in Placement.__members__:
+        return checked("", told, None, f"{named!r} is a placement that this version does not know")
+    taken = sorted(composition.placed, key=lambda placed: placed.rank)
+    if any(not placed.vouchers for placed in taken):
+        raise Contradiction("a placed frame has no name")
+    ordered = place(taken, Placement[named], lambda placed: placed.vouchers[0])
+    differences = (
+        f"{placed.provider}/{placed.frame.id} stands at {placed.position}, and belongs at {number}"
+        for number, placed in enumerate(ordered, 1)
+        if placed.position != number
+    )
+    return checked("", told, differences)
+
+
+def _named(one: Rebuilt) -> str:
+    return f"{one.row.provider}/{one.row.frame_id}"
