@@ -158,7 +158,8 @@ def _problem(error: ErrorDetails, sources: _Sources) -> str:
         return f"{source}: there is no key {name!r}" + _nearest(key[-1], _siblings(key), key[:-1])
     text = error["msg"].removeprefix("Value error, ")
     given = error["input"]
-    shown = "" if isinstance(given, (dict, BaseModel)) else f" (got {str(given)[:80]!r})"
+    told = isinstance(given, (dict, BaseModel)) or "; got " in text
+    shown = "" if told else f" (got {str(given)[:80]!r})"
     return f"{source}: {name}: {text[:1].lower()}{text[1:]}{shown}"
 
 

@@ -213,6 +213,7 @@ def test_a_wrong_value_names_its_key_and_what_was_expected(
     message = wrong(file=file(f"[{section}]\n{key} = {value}\n"))
     assert f"{section}.{key}: " in message
     assert expected in message
+    assert not ("; got " in message and "(got " in message), "the value is said once"
 
 
 def test_everything_that_is_wrong_is_said_at_once_and_where_it_came_from(

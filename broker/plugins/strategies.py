@@ -73,7 +73,7 @@ class _Told:
     def order(self, handles: Sequence[Handle], params: Mapping[str, object]) -> Sequence[int]:
         try:
             return self._plugin.order(handles, params)
-        except Exception:
+        except BaseException:  # a plugin may raise SystemExit too, and the core stands in for it
             # As text, and not as exc_info: a renderer might add local variables.
             log.warning("plugin failed", plugin=self.name, version=self.version, traceback=traceback.format_exc())
             raise
