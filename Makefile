@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 export DIR ?= .
 export ASK ?=
 
-.PHONY: demo test check protos constraints clean
+.PHONY: demo test soak check protos protos-released constraints clean
 
 ## Starts the daemon and three providers, asks a question about a folder: make demo DIR=… ASK="…"
 demo: .venv/.server
@@ -18,16 +18,26 @@ demo: .venv/.server
 test: .venv/.dev tests/foreign/node_modules/.stamp
 	$(BIN)/python -m pytest
 
-## Lints, formats, types, and the contract's own lint.
+## Runs what takes long, half an hour or so, and shows what it measured; CONTEXT_BROKER_SOAK_SCALE=0.1 is a try.
+soak: .venv/.dev tests/foreign/node_modules/.stamp
+	@rm -f .soak.jsonl
+	$(BIN)/python -m pytest -m soak; code=$$?; cat .soak.jsonl; exit $$code
+
+## Lints, formats, types, and the contract's own lint; and that it breaks no one who speaks the last released one.
 check: .venv/.dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	cd protos && ../$(BIN)/buf lint && ../$(BIN)/buf format --diff --exit-code --exclude-path buf
+	cd protos && ../$(BIN)/buf breaking --against released.binpb --exclude-path buf
 
 ## Writes the Python modules of the contract again.
 protos: .venv/.dev
 	$(BIN)/python protos/generate.py
+
+## Takes the contract as it is now as the one that later ones are held against. For releases.
+protos-released: .venv/.dev
+	cd protos && ../$(BIN)/buf build --exclude-source-info --exclude-path buf --output released.binpb
 
 ## Pins the versions that are installed now.
 constraints: .venv/.dev

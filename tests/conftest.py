@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.soaking import SCALE, SECONDS, Soak
+
 if TYPE_CHECKING:  # Suites that need no daemon do not import one.
     from broker.config import Config
     from broker.rpc.server import Broker
@@ -18,6 +20,19 @@ settings.register_profile("untimed", deadline=None, suppress_health_check=[Healt
 settings.load_profile("untimed")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Gives long runs their time."""
+    for item in items:
+        if item.get_closest_marker("soak") is not None:
+            item.add_marker(pytest.mark.timeout(SECONDS * max(1.0, SCALE)))
+
+
+@pytest.fixture(scope="session")
+def soak() -> Soak:
+    """How long a long run is, and where its figures go; see :mod:`tests.soaking`."""
+    return Soak()
 
 
 @pytest.fixture(scope="session")

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from broker.cli.decode import read_floor
 from broker.cli.fields import Fields
 from broker.cli.policy import STRATEGIES
-from broker.core.request import CompositionRequest, Duplicates, Fence, PartialLanes, Placement, Rerank
-from broker.core.strategies import PluginStrategy, Precomputed, RoundRobin, Strategy, name_of
+from broker.core.counting import BYTES_PER_4
+from broker.core.request import (
+    BudgetSplit,
+    CompositionRequest,
+    Duplicates,
+    Fence,
+    PartialLanes,
+    Placement,
+    RenderMode,
+    Rerank,
+)
+from broker.core.strategies import PluginStrategy, Precomputed, RoundRobin, Strategy, name_of, params_of
 
 if TYPE_CHECKING:
-    from broker.client.calls import ComposeOptions
+    from broker.client import ComposeCall, ComposeOptions
 
 _LISTS = ("kinds", "anchors", "providers", "required_providers", "expect_pushes")
 
@@ -27,6 +37,8 @@ class Asked:
         query_text: The question as retrieval should read it; empty: the goal.
         composition: What to make of the answers; where no strategy was named, its strategy says nothing.
         strategy_named: Whether a strategy was named; otherwise the operator's default ran.
+        tokenizer: What counts tokens, as it was named; empty: the operator's default.
+        budget_weights: Parts of the budget by provider.
         collect_timeout: Seconds to collect; None: the broker's default.
         scope: Kinds, anchors, providers, required ones and expected pushes, each a list of names.
         no_providers: Whether no attached provider was asked.
@@ -36,6 +48,8 @@ class Asked:
     query_text: str = ""
     composition: CompositionRequest
     strategy_named: bool = False
+    tokenizer: str = ""
+    budget_weights: Mapping[str, float] = field(default_factory=dict)
     collect_timeout: float | None = None
     scope: Mapping[str, tuple[str, ...]]
     no_providers: bool = False
@@ -46,7 +60,8 @@ def asked(goal: str, options: ComposeOptions) -> Asked:
     given: dict[str, Any] = dict(options)
     question = given.get("question") or given.get("query_text") or goal
     restated = bool(given.get("restate_question") or given.get("question"))
-    known = {field.name for field in fields(CompositionRequest)} - {"strategy", "question", "floors"}
+    known = {one.name for one in fields(CompositionRequest)} - {"strategy", "question", "floors", "tokenizer"}
+    tokenizer = given.get("tokenizer", "")
     return Asked(
         goal=goal,
         query_text=given.get("query_text", ""),
@@ -55,11 +70,29 @@ def asked(goal: str, options: ComposeOptions) -> Asked:
             strategy=given.get("strategy") or RoundRobin(),
             floors=tuple(given.get("floors", ())),
             question=question if restated else "",
+            tokenizer=tokenizer or BYTES_PER_4.name,
         ),
         strategy_named=given.get("strategy") is not None,
+        tokenizer=tokenizer,
+        budget_weights=dict(given.get("budget_weights", {})),
         collect_timeout=given.get("collect_timeout"),
         scope={name: tuple(given.get(name, ())) for name in _LISTS},
         no_providers=bool(given.get("no_providers", False)),
+    )
+
+
+def asked_of(call: ComposeCall) -> Asked:
+    """What was asked, from a record of it."""
+    return Asked(
+        goal=call.goal,
+        query_text=call.query_text,
+        composition=call.composition,
+        strategy_named=call.strategy is not None,
+        tokenizer=call.tokenizer,
+        budget_weights=dict(call.budget_weights),
+        collect_timeout=call.collect_timeout,
+        scope={name: getattr(call, name) for name in _LISTS},
+        no_providers=call.no_providers,
     )
 
 
@@ -72,13 +105,20 @@ def asked_record(one: Asked) -> dict[str, Any]:
         "max_tokens": request.max_tokens,
         "max_frames": request.max_frames,
         "max_frames_per_provider": request.max_frames_per_provider,
+        "max_frames_per_source": request.max_frames_per_source,
+        "tokenizer": one.tokenizer,
+        "safety_factor": request.safety_factor,
+        "budget_split": request.budget_split.value,
+        "budget_weights": dict(one.budget_weights),
         "strategy": _strategy_record(request.strategy) if one.strategy_named else None,
         "floors": [
             {"provider": floor.provider, "scale": floor.scale_id, "value": floor.value} for floor in request.floors
         ],
         "duplicates": request.duplicates.value,
         "placement": request.placement.value,
+        "fold_min_tokens": request.fold_min_tokens,
         "partial_lanes": request.partial_lanes.value,
+        "mode": request.mode.value,
         "fence": request.fence.value,
         "question": request.question,
         "as_of": request.as_of,
@@ -98,6 +138,7 @@ def read_asked(record: Fields) -> Asked:
     """
     strategy = record.optional("strategy", record.part)
     rerank = record.optional("rerank", record.part)
+    weights, tokenizer = record.part("budget_weights"), record.text("tokenizer")
     return Asked(
         goal=record.text("goal"),
         query_text=record.text("query_text"),
@@ -110,13 +151,21 @@ def read_asked(record: Fields) -> Asked:
             partial_lanes=record.member("partial_lanes", PartialLanes),
             max_frames=record.optional("max_frames", record.count),
             max_frames_per_provider=record.optional("max_frames_per_provider", record.count),
+            max_frames_per_source=record.optional("max_frames_per_source", record.count),
+            tokenizer=tokenizer or BYTES_PER_4.name,
+            safety_factor=record.number("safety_factor"),
+            budget_split=record.member("budget_split", BudgetSplit),
+            fold_min_tokens=record.count("fold_min_tokens"),
             as_of=record.text("as_of"),
+            mode=record.member("mode", RenderMode),
             fence=record.member("fence", Fence),
             question=record.text("question"),
             include_local_scores=record.flag("include_local_scores"),
             rerank=None if rerank is None else _rerank(rerank),
         ),
         strategy_named=strategy is not None,
+        tokenizer=tokenizer,
+        budget_weights={name: weights.number(name) for name in weights.names()},
         collect_timeout=record.optional("collect_timeout", record.number),
         scope={name: record.texts(name) for name in _LISTS},
         no_providers=record.flag("no_providers"),
@@ -124,8 +173,7 @@ def read_asked(record: Fields) -> Asked:
 
 
 def _strategy_record(strategy: Strategy) -> dict[str, Any]:
-    params = dict(strategy.params) if isinstance(strategy, PluginStrategy) else asdict(strategy)
-    return {"name": name_of(strategy), "params": params}
+    return {"name": name_of(strategy), "params": params_of(strategy)}
 
 
 def _strategy(record: Fields) -> Strategy:

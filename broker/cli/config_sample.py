@@ -30,8 +30,26 @@ def config_sample() -> str:
     return "\n".join(line for name, field in Config.model_fields.items() for line in _section(name, field)).strip()
 
 
+def config_file() -> str:
+    """The sample as a file to begin with: every key is commented out, so that a later default is not held back."""
+    lines = (_marked(line) if re.match(r"\w+ = ", line) else line for line in config_sample().splitlines())
+    return "\n".join((*_HEAD, "", *lines, ""))
+
+
+def _marked(line: str) -> str:
+    """A line as a remark; its own remark stays in its column where there is room."""
+    key, room, remark = line.partition("   # ")
+    return f"# {key} # {remark}" if room else f"# {line}"
+
+
+_HEAD = (
+    "# The configuration of context-broker: every key with its default. Take the mark off a line to change it.",
+    "# context-broker config check --config FILE checks it, and config show tells what is in force and why.",
+)
+
+
 def _section(name: str, field: FieldInfo) -> Iterator[str]:
-    model = _model(field.annotation)
+    model = model_of(field.annotation)
     if model is None:
         raise TypeError(f"{name} is not a section")
     yield ""
@@ -42,7 +60,7 @@ def _section(name: str, field: FieldInfo) -> Iterator[str]:
     yield f"[{name}]"
     yield from _keys(model, "")
     for key, inner in model.model_fields.items():
-        entry = _model(inner.annotation)
+        entry = model_of(inner.annotation)
         if entry is not None and get_origin(inner.annotation) is tuple:
             yield f"# [[{name}.{key}]]"
             yield from _keys(entry, "# ")
@@ -51,11 +69,11 @@ def _section(name: str, field: FieldInfo) -> Iterator[str]:
 def _keys(model: type[BaseModel], mark: str) -> Iterator[str]:
     remarks = _remarks(model)
     for key, field in model.model_fields.items():
-        if _model(field.annotation) is not None and get_origin(field.annotation) is tuple:
+        if model_of(field.annotation) is not None and get_origin(field.annotation) is tuple:
             continue
         default = field.get_default(call_default_factory=True)
         absent = default is None or default is PydanticUndefined
-        value = _example(field.annotation) if absent else _toml(default)
+        value = _example(field) if absent else toml(default)
         yield from _line(f"{mark or ('# ' if absent else '')}{key} = {value}", remarks.get(key, ""))
 
 
@@ -85,22 +103,25 @@ def _remarks(model: type[BaseModel]) -> dict[str, str]:
     return said | choices
 
 
-def _model(annotation: Any) -> type[BaseModel] | None:
+def model_of(annotation: Any) -> type[BaseModel] | None:
     """The section that a key holds, by itself or in a table, a list or an option; None: it holds a value."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((model for each in get_args(annotation) if (model := _model(each)) is not None), None)
+    return next((model for each in get_args(annotation) if (model := model_of(each)) is not None), None)
 
 
-def _example(annotation: Any) -> str:
+def _example(field: FieldInfo) -> str:
     """What may stand where there is no default."""
-    model = _model(annotation)
+    annotation = field.annotation
+    if field.examples:
+        return toml(field.examples[0])
+    model = model_of(annotation)
     if model is not None:
-        parts = (f"{name} = {_toml(field.default)}" for name, field in model.model_fields.items())
+        parts = (f"{name} = {toml((each.examples or [each.default])[0])}" for name, each in model.model_fields.items())
         return f"{{ {', '.join(parts)} }}"
     kinds = {annotation, *get_args(annotation)}
     if get_origin(annotation) is Literal:
-        return _toml(get_args(annotation)[0])
+        return toml(get_args(annotation)[0])
     if Path in kinds:
         return '"FILE"'
     if get_origin(annotation) is tuple:
@@ -108,7 +129,8 @@ def _example(annotation: Any) -> str:
     return '"NAME"' if str in kinds else "1.0"
 
 
-def _toml(value: Any) -> str:
+def toml(value: Any) -> str:
+    """A value as TOML spells it."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -119,8 +141,8 @@ def _toml(value: Any) -> str:
         case int() | float():
             return repr(value)
         case Mapping():
-            return f"{{ {', '.join(f'{name} = {_toml(item)}' for name, item in value.items())} }}" if value else "{}"
+            return f"{{ {', '.join(f'{name} = {toml(item)}' for name, item in value.items())} }}" if value else "{}"
         case tuple() | list():
-            return f"[{', '.join(map(_toml, value))}]"
+            return f"[{', '.join(map(toml, value))}]"
         case _:
             return json.dumps(str(value))

@@ -13,13 +13,17 @@ from broker.cli.fields import Fields
 from broker.core.composition import (
     AuditRow,
     AuditScore,
+    AuditState,
     AuditSummary,
     BudgetRecord,
     Citation,
     Composition,
     FloorRecord,
     LaneSummary,
+    LimitConflict,
+    LimitsRecord,
     Placed,
+    RenderRecord,
     RerankOutcome,
     RerankRecord,
     StrategyRecord,
@@ -53,8 +57,10 @@ def read_composition(placed: Sequence[Placed], audit: Sequence[AuditRow], comple
         ),
         preamble=completed.text("preamble"),
         closing=completed.text("closing"),
+        separator=completed.text("separator"),
         composition_id=completed.text("composition_id"),
         request_id=completed.text("request_id"),
+        audit_state=completed.member("audit_state", AuditState),
     )
 
 
@@ -100,6 +106,10 @@ def read_audit(record: Fields) -> AuditRow:
         else AuditScore(score.text("provider"), score.text("scale"), score.text("value"), score.text("floor")),
         escaped_characters=record.count("escaped_characters"),
         neutralised_fences=record.count("neutralised_fences"),
+        role_tokens=record.count("role_tokens"),
+        tokens=record.count("tokens"),
+        admitted=record.flag("admitted"),
+        recorded_at=record.text("recorded_at"),
         prior_rank=record.optional("prior_rank", record.count) or 0,
         rerank_score=_score_text(record, "rerank_score") if "rerank_score" in record else "",
     )
@@ -118,7 +128,7 @@ def read_floor(record: Fields) -> Floor:
 
 def _summary(record: Fields) -> AuditSummary:
     strategy, budget, reasons = record.part("strategy"), record.part("budget"), record.part("reasons")
-    rerank = record.optional("rerank", record.part)
+    rerank, render = record.optional("rerank", record.part), record.part("render")
     return AuditSummary(
         strategy=StrategyRecord(
             name=strategy.text("name"),
@@ -131,10 +141,13 @@ def _summary(record: Fields) -> AuditSummary:
         duplicates=record.text("duplicates"),
         budget=BudgetRecord(
             max_tokens=budget.count("max_tokens"),
+            usable=budget.count("usable"),
             preamble=budget.count("preamble"),
             closing=budget.count("closing"),
             frames=budget.count("frames"),
             counter=budget.text("counter"),
+            safety_factor=budget.number("safety_factor"),
+            split=budget.text("split"),
         ),
         lanes=tuple(_lane(lane) for lane in record.parts("lanes")),
         floors=tuple(
@@ -144,6 +157,25 @@ def _summary(record: Fields) -> AuditSummary:
         rows=record.count("rows"),
         reasons={name: reasons.count(name) for name in reasons.names()},
         rerank=None if rerank is None else _rerank(rerank),
+        placement_asked=record.text("placement_asked"),
+        fold_min_tokens=record.count("fold_min_tokens"),
+        render=RenderRecord(
+            mode=render.text("mode"), fence=render.text("fence"), restated_question=render.flag("restated_question")
+        ),
+        limit_conflicts=tuple(
+            LimitConflict(*map(conflict.text, ("limit", "overridden_by", "message")))
+            for conflict in record.parts("limit_conflicts")
+        ),
+        limits=_limits(record.part("limits")),
+    )
+
+
+def _limits(record: Fields) -> LimitsRecord:
+    return LimitsRecord(
+        max_frames=record.optional("max_frames", record.count),
+        max_frames_per_provider=record.optional("max_frames_per_provider", record.count),
+        max_frames_per_source=record.optional("max_frames_per_source", record.count),
+        max_block_bytes=record.optional("max_block_bytes", record.count),
     )
 
 

@@ -13,7 +13,8 @@ from broker.cli.encode import composition_records
 from broker.cli.left_out import left_out_lines
 from broker.cli.output import Style, write_json, write_lines
 from broker.cli.prompt_picture import prompt_lines
-from broker.cli.show import heading, legend, offer_lines, policy_lines, ranking_lines
+from broker.cli.show import heading, legend, offer_lines, ranking_lines
+from broker.cli.terms import policy_lines
 from broker.cli.text import clean
 from broker.core.composition import Composition
 

@@ -75,6 +75,7 @@ def provider_record(provider: ListedProvider) -> Record:
         "kinds": list(provider.kinds),
         "scale": scale_record(provider.scale),
         "quarantined_seconds": provider.quarantined_seconds,
+        "circuit_open_seconds": provider.circuit_open_seconds,
         "last_seen": moment(provider.last_seen),
         "instances": [
             {
@@ -99,6 +100,7 @@ def strategy_record(strategy: ListedStrategy) -> Record:
         "compares_raw_scores": strategy.compares_raw_scores,
         "default": strategy.default,
         "allowed": strategy.allowed,
+        "default_params": dict(strategy.default_params),
         "parameters": [asdict(parameter) for parameter in strategy.parameters],
     }
 
@@ -149,6 +151,10 @@ def audit_record(row: AuditRow) -> Record:
         "conflicts": [ref_record(ref) for ref in row.conflicts],
         "escaped_characters": row.escaped_characters,
         "neutralised_fences": row.neutralised_fences,
+        "role_tokens": row.role_tokens,
+        "tokens": row.tokens,
+        "admitted": row.admitted,
+        "recorded_at": row.recorded_at,
     }
     if row.score is not None:
         record["score"] = {
@@ -168,6 +174,7 @@ def completed_record(composition: Composition) -> Record:
         "event": "completed",
         "composition_id": composition.composition_id,
         "request_id": composition.request_id,
+        "audit_state": composition.audit_state.value,
         **summary_record(composition.summary),
         "usage": {
             "total": usage_record(composition.usage.total),
@@ -185,6 +192,7 @@ def completed_record(composition: Composition) -> Record:
         ],
         "preamble": composition.preamble,
         "closing": composition.closing,
+        "separator": composition.separator,
     }
 
 
@@ -200,15 +208,23 @@ def summary_record(summary: AuditSummary) -> Record:
             "repairs": list(summary.strategy.repairs),
         },
         "placement": summary.placement,
+        "placement_asked": summary.placement_asked,
+        "fold_min_tokens": summary.fold_min_tokens,
+        "render": asdict(summary.render),
         "duplicates": summary.duplicates,
         "budget": {
             "max_tokens": budget.max_tokens,
+            "safety_factor": budget.safety_factor,
+            "usable": budget.usable,
             "used": budget.used,
             "preamble": budget.preamble,
             "frames": budget.frames,
             "closing": budget.closing,
             "counter": budget.counter,
+            "split": budget.split,
         },
+        "limits": asdict(summary.limits),
+        "limit_conflicts": [asdict(conflict) for conflict in summary.limit_conflicts],
         "lanes": [lane_record(lane) for lane in summary.lanes],
         "floors": [
             {

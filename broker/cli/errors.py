@@ -17,7 +17,7 @@ import click
 from broker.cli.output import write_json
 from broker.cli.text import clean
 from broker.cli.typed import Words, in_commands, typed
-from broker.errors import BrokerError, ConfigError, InvalidArgument
+from broker.errors import BrokerError, ConfigError, InvalidArgument, PermissionDenied
 
 FAILED = 1
 """The operation failed."""
@@ -103,7 +103,7 @@ class BrokerFailure(Failure):
 
 
 class WrongRequest(BrokerFailure):
-    """A request that breaks a rule of its own."""
+    """A request that breaks a rule of its own, or that its caller may not make."""
 
     exit_code = USAGE
 
@@ -127,7 +127,7 @@ def end(context: click.Context, error: BaseException) -> NoReturn:
     """
     if isinstance(error, KeyboardInterrupt | click.Abort):
         raise click.exceptions.Exit(INTERRUPTED) from None
-    if isinstance(error, InvalidArgument):
+    if isinstance(error, InvalidArgument | PermissionDenied):
         failure: click.ClickException = WrongRequest(error, context.find_root().meta.get(_NAMES, str))
     elif isinstance(error, BrokerError):
         failure = BrokerFailure(error, context.find_root().meta.get(_NAMES, str))

@@ -1,4 +1,4 @@
-"""``context-broker explain``: a saved composition told frame by frame, drawn, and replayed."""
+"""``context-broker explain``: a composition, saved or on record, told frame by frame, drawn, and replayed."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from broker.cli.conflicts import conflicts
 from broker.cli.encode import ref_record, usage_record
 from broker.cli.errors import FAILED, Failure
 from broker.cli.left_out import LEFT_OUT_ROWS
-from broker.cli.options import json_option, nearest
+from broker.cli.options import Access, address_option, json_option, nearest
 from broker.cli.output import Cell, Column, Style, style_of, table, write_json, write_lines
 from broker.cli.prompt_picture import prompt_lines
+from broker.cli.recorded import FILE_OR_ID, recorded_text, saved_of
 from broker.cli.replay_view import check_record, replay_lines
-from broker.cli.saved import Saved, read_saved
-from broker.cli.show import heading, lane_lines, policy_lines
-from broker.cli.story import Story, shown, stories
+from broker.cli.saved import Saved
+from broker.cli.show import heading, lane_lines
+from broker.cli.story import NO_CONTENT, Story, shown, stories
+from broker.cli.terms import placement_text, policy_lines
 from broker.cli.text import clean, clip, plainly, plural
 from broker.cli.timeline import LaneTime, lane_times, timeline_lines
 from broker.cli.tints import tints
@@ -29,8 +31,11 @@ from broker.core.replay import replay
 
 EPILOG = """\
 \b
-FILE is what query --save FILE or query --json wrote; - is standard input:
+FILE is what query --save FILE, query --json or compositions export ID wrote;
+- is standard input:
   context-broker query "…" --json | context-broker explain -
+ID is that of a composition which the broker at --address has on record:
+  context-broker explain 019a1b2c-…
 \b
 --json records, in this order:
   lane       provider, source, state, frames, message, asked_ms, first_ms, end_ms
@@ -45,7 +50,7 @@ cannot be worked out again, and is said to be NOT_RECOMPUTED.
 
 
 @click.command("explain", epilog=EPILOG)
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
+@click.argument("source", type=FILE_OR_ID, metavar="FILE|ID")
 @click.option("--frame", "name", metavar="PROVIDER/ID", help="Tell one frame's whole story.")
 @click.option("--all", "everything", is_flag=True, help="Tell every frame that was left out, too.")
 @click.option("--replay", "again", is_flag=True, help="Work the composition out again, and say whether it agrees.")
@@ -56,11 +61,22 @@ cannot be worked out again, and is said to be NOT_RECOMPUTED.
     metavar="FILE",
     help="Write one self-contained page that draws it.",
 )
+@address_option
 @json_option
-def command(file: Path, name: str | None, everything: bool, again: bool, page: Path | None, as_json: bool) -> None:
-    """Tell where each frame of a saved composition came from, and why it stands where it does or was left out."""
-    saved = read_saved(file)
-    checks = replay(saved.composition, saved.asked.composition if saved.asked else None) if again else ()
+def command(
+    source: Path | str,
+    address: str,
+    access: Access,
+    name: str | None,
+    everything: bool,
+    again: bool,
+    page: Path | None,
+    as_json: bool,
+) -> None:
+    """Tell where each frame of a composition came from, and why it stands where it does or was left out."""
+    saved = saved_of(source, address, access)
+    asked = saved.asked.composition if saved.asked else None
+    checks = replay(saved.composition, asked, content=saved.content) if again else ()
     told = stories(saved.composition)
     if page is not None:
         from broker.cli.page import page_of
@@ -93,9 +109,11 @@ def explanation_lines(
         rows: How many frames that were left out to tell; None for every one.
     """
     composition = saved.composition
-    if saved.asked is not None:
-        yield f"question  {clean(saved.asked.goal)}"
+    if saved.goal:
+        yield f"question  {clean(saved.goal)}"
     yield f"ids       composition {clean(composition.composition_id)}, request {clean(composition.request_id)}"
+    if saved.on_record is not None:
+        yield f"recorded  {recorded_text(saved.on_record)}"
     yield from policy_lines(composition, style)
     yield from ("", heading("LANES OVER TIME", "as the caller heard of them", style))
     yield from timeline_lines(saved, style)
@@ -103,7 +121,7 @@ def explanation_lines(
     yield from lane_lines(composition, style)
     yield from ("", heading("FRAMES", "each one's story, by rank", style))
     yield from story_lines(told, tints(composition), style, rows=rows)
-    yield from ("", heading("PROMPT", f"top to bottom, placement {composition.summary.placement}", style))
+    yield from ("", heading("PROMPT", f"top to bottom, placement {placement_text(composition.summary)}", style))
     yield from prompt_lines(composition, style)
     groups = conflicts(told)
     if groups:
@@ -139,14 +157,14 @@ def story_lines(told: Sequence[Story], colours: dict[str, str], style: Style, *,
                 story.brief,
             ]
         )
-    columns = [Column("rank", right=True), Column("offered by"), Column("place"), Column("frame", gives=2)]
+    columns = [Column("rank", right=True), Column("offered by"), Column("place"), Column("frame", gives=2, least=16)]
     yield from table([*columns, Column("story", gives=1)], lines, style)
     if hidden:
         yield f"  {style.glyphs.ellipsis} and {plural(len(hidden), 'more frame')} left out (explain --all tells each)"
 
 
 def whole_story_lines(story: Story, style: Style) -> Iterator[str]:
-    """One frame's whole story, and its block as it stands in the prompt."""
+    """One frame's whole story, and its block as it stands in the prompt, or its content where nothing is rendered."""
     yield style.paint(shown(story.ref), bold=True)
     for step in story.steps:
         yield from textwrap.wrap(
@@ -160,7 +178,9 @@ def whole_story_lines(story: Story, style: Style) -> Iterator[str]:
     if story.placed.frame.recorded_at:
         yield f"  recorded  {clean(story.placed.frame.recorded_at)}"
     yield ""
-    for line in story.placed.rendered.splitlines():
+    if not story.placed.rendered and not story.placed.frame.content:
+        yield f"  {NO_CONTENT}"
+    for line in (story.placed.rendered or story.placed.frame.content).splitlines():
         yield f"  {style.glyphs.side} {clean(line)}"
 
 
@@ -183,8 +203,7 @@ def _conflict_lines(groups: Sequence[tuple[FrameRef, ...]], told: Sequence[Story
         for index, ref in enumerate(group):
             story = by_ref.get(ref)
             end = "" if story is None else f"  {_end(story)}"
-            recorded = story.placed.frame.recorded_at if story is not None and story.placed is not None else ""
-            at = f", recorded {clean(recorded)}" if recorded else ""
+            at = f", recorded {clean(story.row.recorded_at)}" if story is not None and story.row.recorded_at else ""
             text = f"  {number if not index else '':>3}  {shown(ref)}{end}{at}"
             yield clip(text, style.width, style.glyphs.ellipsis)
 

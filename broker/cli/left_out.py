@@ -21,11 +21,13 @@ _MEANINGS: Mapping[str, str] = {
     Reason.LANE_REFUSED: "its provider lied in this request",
     Reason.LANE_PARTIAL: "its lane was cut short, and such lanes were to be dropped",
     Reason.BELOW_FLOOR: "below its own provider's floor",
+    Reason.PUSH_TRIMMED: "pushed beyond what its lane was granted",
     Reason.OUTSIDE_VALIDITY: "not valid at the moment asked for",
     Reason.DUPLICATE: "another frame stands for the same evidence",
     Reason.BELOW_RERANK_SCORE: "below the least score asked of the reranker",
     Reason.RERANK_TRIMMED: "not among those that the reranker was to keep",
     Reason.PROVIDER_FRAME_LIMIT: "past the number of frames allowed to one provider",
+    Reason.SOURCE_FRAME_LIMIT: "its source had its share, and then there was no room",
     Reason.FRAME_LIMIT: "past the number of frames allowed",
     Reason.OVER_BUDGET: "cost more than was left of the budget",
     Reason.BLOCK_TOO_LARGE: "larger than the operator allows",
@@ -90,7 +92,7 @@ _SILENT: Mapping[LaneEnd, str] = {
     LaneEnd.TIMED_OUT: "sent nothing in time",
     LaneEnd.FAILED: "could not answer",
     LaneEnd.LOST: "was lost before it sent anything",
-    LaneEnd.QUARANTINED: "sits out for an earlier lie and was not asked",
+    LaneEnd.QUARANTINED: "sits out, for an earlier lie or by the operator's word, and was not asked",
     LaneEnd.ABSENT: "is not attached and was not asked",
 }
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Callable, Collection
+import os
+from collections.abc import Callable, Collection, Mapping
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import click
 
@@ -17,6 +19,9 @@ from broker.core.request import Floor
 from broker.core.scores import Direction, ScoreScale
 
 DEFAULT_ADDRESS = "127.0.0.1:7433"
+
+Access: TypeAlias = "dict[str, Any]"
+"""What proves who asks, as keywords of the clients."""
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -49,24 +54,59 @@ def json_option(command: _Command) -> _Command:
 
 
 def address_option(command: _Command) -> _Command:
-    """``--address`` and ``--tls-ca``: where the broker is."""
-    ca = click.option(
+    """``--address`` and what proves who asks; the command gets ``address``, and the rest as ``access``."""
+
+    @wraps(command)
+    def accessing(*args: Any, **values: Any) -> Any:
+        access = {name: values.pop(name) for name in _ACCESS}
+        if access["token_file"] is None:
+            # No option: what stands in a command line, every user of the machine can read.
+            access["token"] = os.environ.get("CONTEXT_BROKER_TOKEN") or None
+        return command(*args, access=access, **values)
+
+    wrapped: Any = accessing
+    for option in reversed((_ADDRESS, *_ACCESS.values())):
+        wrapped = option(wrapped)
+    return cast("_Command", wrapped)
+
+
+_FILE_THERE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+_ADDRESS = click.option(
+    "--address",
+    default=DEFAULT_ADDRESS,
+    envvar="CONTEXT_BROKER_ADDRESS",
+    show_default=True,
+    show_envvar=True,
+    metavar="HOST:PORT",
+    callback=_reachable,
+    help="Where the broker listens.",
+)
+
+_ACCESS: Mapping[str, Callable[[Any], Any]] = {
+    "tls_ca": click.option(
         "--tls-ca",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        type=_FILE_THERE,
         envvar="CONTEXT_BROKER_TLS_CA",
         help="Certificate authority (PEM) of the broker's certificate; turns TLS on.",
-    )
-    address = click.option(
-        "--address",
-        default=DEFAULT_ADDRESS,
-        envvar="CONTEXT_BROKER_ADDRESS",
-        show_default=True,
-        show_envvar=True,
-        metavar="HOST:PORT",
-        callback=_reachable,
-        help="Where the broker listens.",
-    )
-    return address(ca(command))
+    ),
+    "tls_cert": click.option(
+        "--tls-cert",
+        type=_FILE_THERE,
+        envvar="CONTEXT_BROKER_CLIENT_CERT",
+        help="Your own certificate chain (PEM), where the broker asks for one; goes with --tls-key.",
+    ),
+    "tls_key": click.option(
+        "--tls-key", type=_FILE_THERE, envvar="CONTEXT_BROKER_CLIENT_KEY", help="Private key (PEM) of --tls-cert."
+    ),
+    "token_file": click.option(
+        "--token-file",
+        type=_FILE_THERE,
+        envvar="CONTEXT_BROKER_TOKEN_FILE",
+        help="File of your bearer token.  [env var: CONTEXT_BROKER_TOKEN_FILE; of the token: CONTEXT_BROKER_TOKEN]",
+    ),
+}
+"""What a client brings to a broker, by the keyword of the client that takes it."""
 
 
 def nearest(word: str, words: Collection[str]) -> str:

@@ -16,12 +16,15 @@ from broker.cli.page_flow import flow
 from broker.cli.page_lanes import WIDTH, fates, timeline
 from broker.cli.page_stories import conflicts_section, section, stories_section
 from broker.cli.page_style import PALETTE, STYLE
+from broker.cli.recorded import recorded_text
 from broker.cli.replay_view import WORDS, verdict_text
 from broker.cli.saved import Saved
 from broker.cli.story import Story
-from broker.cli.timeline import ms_text
+from broker.cli.terms import render_text, roles_text, usable_text
+from broker.cli.timeline import NO_TIMES, ms_text
 from broker.core.checks import Check, Verdict
-from broker.core.composition import Composition, RerankOutcome
+from broker.core.composition import AuditSummary, Composition, RerankOutcome
+from broker.core.request import Placement
 
 _VERDICTS = {Verdict.AGREES: "agrees", Verdict.DIFFERS: "differs", Verdict.NOT_RECOMPUTED: "unknown"}
 
@@ -76,10 +79,11 @@ def _head(saved: Saved) -> Markup:
     )
     tiles = [
         (f"{len(composition.placed):,} of {len(composition.audit):,}", "frames placed"),
-        (f"{budget.used:,} of {budget.max_tokens:,}", "tokens used"),
+        (f"{budget.used:,} of {budget.usable:,}", "tokens used"),
         (f"{answered} of {len(summary.lanes)}", "lanes answered in full"),
         (summary.strategy.name, f"strategy{', ' + params if params else ''}"),
-        (summary.placement, f"placement; duplicates {summary.duplicates}"),
+        (summary.placement, f"{_placement(summary)}; duplicates {summary.duplicates}"),
+        (summary.render.mode, render_text(summary.render).removeprefix(f"{summary.render.mode}, ")),
     ]
     if summary.rerank is not None:
         tiles.append((summary.rerank.name, f"rerank, {summary.rerank.outcome.value.lower()}"))
@@ -88,8 +92,10 @@ def _head(saved: Saved) -> Markup:
     ids = f"composition {composition.composition_id or 'without id'}, request {composition.request_id or 'without id'}"
     return joined(
         tag("p", "Context composition", class_="kicker"),
-        tag("h1", isolated(saved.asked.goal if saved.asked is not None else "One composition")),
+        tag("h1", isolated(saved.goal or "One composition")),
         tag("p", isolated(ids), class_="ids mono"),
+        tag("p", isolated(f"recorded {recorded_text(kept)}"), class_="ids") if (kept := saved.on_record) else None,
+        tag("p", roles, class_="ids") if (roles := roles_text(composition)) else None,
         *(tag("p", text, class_="alarm") for text in _alarms(composition)),
         tag(
             "div",
@@ -110,14 +116,22 @@ def _alarms(composition: Composition) -> list[str]:
     found += [f"The order of {strategy.name} was repaired: {repair}." for repair in strategy.repairs]
     if rerank is not None and rerank.outcome is RerankOutcome.FALLBACK:
         found.append(f"{rerank.name} was not applied, the order before stands: {rerank.message}.")
+    conflicts = composition.summary.limit_conflicts
+    found += [f"{one.limit} yields to {one.overridden_by}: {one.message}." for one in conflicts]
     return found
+
+
+def _placement(summary: AuditSummary) -> str:
+    if summary.placement_asked != Placement.AUTO.value:
+        return "placement"
+    return f"placement of AUTO, which folds from {summary.fold_min_tokens:,} tokens on"
 
 
 def _lanes(saved: Saved, told: Sequence[Story], numbers: Mapping[int, str], colours: Mapping[str, str]) -> Markup:
     times = timeline(saved, colours)
     parts: list[Markup] = []
     if times is None:
-        parts.append(tag("p", "This document holds no times: it was not written by query.", class_="lead"))
+        parts.append(tag("p", f"{NO_TIMES.capitalize()}.", class_="lead"))
     else:
         parts.append(tag("div", times, class_="scroll"))
     lead = (
@@ -163,8 +177,8 @@ def _budget(composition: Composition, colours: Mapping[str, str]) -> Markup:
     parts = [("preamble", budget.preamble, "outer")]
     for provider, figures in composition.usage.providers.items():
         parts.append((provider, figures.tokens_placed, f"come {colours.get(provider, '')}"))
-    parts += [("closing", budget.closing, "outer"), ("free", max(0, budget.max_tokens - budget.used), "rest")]
-    whole = max(1, budget.max_tokens)
+    parts += [("closing", budget.closing, "outer"), ("free", max(0, budget.usable - budget.used), "rest")]
+    whole = max(1, budget.usable)
     left, drawn = 0.0, []
     for name, tokens, class_ in parts:
         wide = WIDTH * tokens / whole
@@ -180,7 +194,7 @@ def _budget(composition: Composition, colours: Mapping[str, str]) -> Markup:
         )
         for name, tokens, class_ in parts
     ]
-    lead = f"{budget.used:,} of {budget.max_tokens:,} tokens, counted by {budget.counter}."
+    lead = f"{budget.used:,} of {usable_text(budget)}, counted by {budget.counter}; split {budget.split}."
     drawing = tag("svg", *drawn, viewBox=f"0 0 {WIDTH} 22", role="img", aria_label="Budget")
     return section("Budget", lead, tag("ul", *legend, class_="legend"), tag("div", drawing, class_="scroll"))
 

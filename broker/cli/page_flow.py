@@ -14,7 +14,7 @@ from broker.cli.page_lanes import WIDTH
 from broker.cli.story import Story
 from broker.cli.text import clip
 from broker.core.composition import Composition, Placed
-from broker.core.escaping import unescape
+from broker.core.render.escaping import unescape
 
 _ROW = 24
 _GAP_ROW = 17
@@ -108,7 +108,7 @@ def _ranks(told: Sequence[Story]) -> tuple[dict[int, float], list[Markup], float
         first, last = members[0].row.rank, members[-1].row.rank
         ranks = f"rank {first}" if first == last else f"ranks {first}–{last}"
         reasons = ", ".join(sorted({story.row.reason for story in members}))
-        told_text = clip(visible(f"{ranks} left out: {reasons}"), 38, "…")
+        told_text = clip(visible(f"{ranks} out: {reasons}"), 38, "…")
         parts.append(tag("text", told_text, x=_RANK_X + 12, y=top + 12, class_="faint"))
         top += _GAP_ROW
     return at, parts, top

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from broker.cli.conflicts import conflicts
 from broker.cli.markup import Markup, block, isolated, tag
-from broker.cli.story import Story, shown
+from broker.cli.story import NO_CONTENT, Story, shown
 from broker.cli.text import plural
-from broker.core.escaping import unescape
 from broker.core.frames import FrameRef
+from broker.core.render.escaping import unescape
 
 
 def section(title: str, lead: str, *children: str | None) -> Markup:
@@ -44,7 +44,7 @@ def _story(story: Story, anchor: str, colours: Mapping[str, str]) -> Markup:
     body: list[Markup] = [tag("ol", *steps)]
     if placed is not None:
         body += [tag("p", isolated(text)) for text in _sources(story)]
-        body.append(block(placed.rendered))
+        body.append(block(placed.rendered or placed.frame.content or NO_CONTENT))
     return tag(
         "details",
         summary,
@@ -84,5 +84,5 @@ def _conflict(ref: FrameRef, anchors: Mapping[FrameRef, tuple[str, Story]]) -> M
     anchor, story = anchors[ref]
     placed = story.placed
     told = f"placed {placed.position}" if placed is not None else f"left out, {story.row.reason}"
-    recorded = f", recorded {placed.frame.recorded_at}" if placed is not None and placed.frame.recorded_at else ""
+    recorded = f", recorded {story.row.recorded_at}" if story.row.recorded_at else ""
     return tag("li", tag("a", isolated(shown(ref)), href=f"#{anchor}"), f" {told}{recorded}")

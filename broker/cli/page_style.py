@@ -33,7 +33,7 @@ h2{font-size:17px;margin:0;font-weight:650}
 section{background:var(--card);border:1px solid var(--line);border-radius:14px;box-shadow:var(--shadow);
 padding:20px 22px;margin:18px 0}
 code,pre,.mono,svg text.mono{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace}
-.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(160px,1fr));gap:12px;margin:22px 0 0}
+.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(220px,1fr));gap:12px;margin:22px 0 0}
 .tile{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:12px 14px;box-shadow:var(--shadow)}
 .tile b{display:block;font-size:18px;font-weight:650;line-height:1.25;overflow-wrap:anywhere}
 .tile span{color:var(--soft);font-size:12.5px}

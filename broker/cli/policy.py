@@ -57,9 +57,7 @@ def strategy_of(
         if value not in (None, (), "") and (kind is None or kind not in _TAKEN_BY[option]):
             takers = " or ".join(f"--strategy {CATALOGUE[taker].name}" for taker in _TAKEN_BY[option])
             raise click.UsageError(f"{option} goes with {takers}" + (f", not with {name}" if name else ""))
-    table = dict(weights)
-    if len(table) < len(weights):
-        raise click.UsageError("--weight names a provider twice")
+    table = weights_of(weights, "--weight")
     default = 1.0 if default_weight is None else default_weight
     if kind is None:
         return None
@@ -78,6 +76,18 @@ def strategy_of(
         return ScoreDescending()
     assert kind is RoundRobin
     return RoundRobin()
+
+
+def weights_of(weights: Sequence[tuple[str, float]], option: str) -> dict[str, float]:
+    """Weights by provider.
+
+    Raises:
+        click.UsageError: One is given twice.
+    """
+    table = dict(weights)
+    if len(table) < len(weights):
+        raise click.UsageError(f"{option} names a provider twice")
+    return table
 
 
 def plugin_of(name: str | None, params: Sequence[tuple[str, object]], strategy: str | None) -> PluginStrategy | None:

@@ -9,7 +9,7 @@ import click
 
 from broker.cli.encode import scale_record
 from broker.cli.errors import name_fields
-from broker.cli.options import LOG_LEVEL, address_option, json_option
+from broker.cli.options import LOG_LEVEL, Access, address_option, json_option
 from broker.cli.output import style_of, write_json, write_lines
 from broker.cli.parent import exit_with_parent_option
 from broker.cli.show import scale_text
@@ -49,7 +49,7 @@ def command(
     name: str,
     directory: Path,
     address: str,
-    tls_ca: Path | None,
+    access: Access,
     other_name: str | None,
     instance_id: str | None,
     log_level: str,
@@ -80,6 +80,6 @@ def command(
                 scale_line = scale_text(source.scale, style)
                 write_lines([f"{provider.name} is attached to {address} (session {session}, {scale_line})"])
 
-        provider.run(address, tls_ca=tls_ca, on_attached=attached)
+        provider.run(address, **access, on_attached=attached)
     finally:
         source.close()

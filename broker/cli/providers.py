@@ -1,18 +1,20 @@
-"""``context-broker providers``: who is attached."""
+"""``context-broker providers``: who is attached, and who sits out."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 import textwrap
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from broker.cli.encode import moment, provider_record
-from broker.cli.options import address_option, json_option
+from broker.cli.options import Access, address_option, json_option
 from broker.cli.output import Cell, Column, Style, style_of, table, write_json, write_lines
+from broker.cli.providers_conduct import quarantine, release
+from broker.cli.providers_stats import stats
 from broker.cli.show import legend, scale_cell
 from broker.cli.text import clean
 
@@ -22,7 +24,9 @@ if TYPE_CHECKING:
 EPILOG = """\
 \b
 --json: a record for each
-  provider, kinds, scale {id, min, max, direction}, quarantined_seconds, last_seen,
+  provider, kinds, scale {id, min, max, direction}, last_seen,
+  quarantined_seconds           it sits out, for a lie or by the operator's word
+  circuit_open_seconds          it failed too often in a row, and is tried again then
   instances [{instance, session, version, in_flight, max_in_flight, last_seen}]
 """
 
@@ -30,17 +34,33 @@ _LOAD = "Load: questions in flight / most at once."
 _FLOOR = "A floor names its provider's scale: --floor PROVIDER:SCALE=VALUE."
 
 
-@click.command("providers", epilog=EPILOG)
+@click.group("providers", epilog=EPILOG, invoke_without_command=True)
 @address_option
 @json_option
-def command(address: str, tls_ca: Path | None, as_json: bool) -> None:
+@click.pass_context
+def command(context: click.Context, address: str, access: Access, as_json: bool) -> None:
     """List the providers that the broker knows, attached or not, in lane order."""
-    found = asyncio.run(_providers(address, tls_ca))
+    if context.invoked_subcommand is not None:
+        _refuse_options(context, context.invoked_subcommand)
+        return
+    found = asyncio.run(_providers(address, access))
     if as_json:
         for provider in found:
             write_json(provider_record(provider))
     else:
         write_lines(provider_lines(found, style_of(sys.stdout)) or [f"the broker at {address} knows no provider yet"])
+
+
+command.add_command(quarantine)
+command.add_command(release)
+command.add_command(stats)
+
+
+def _refuse_options(context: click.Context, subcommand: str) -> None:
+    """Refuses options in front of a subcommand, where they would be for the list that is not asked for."""
+    for parameter in context.command.params:
+        if context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"put {parameter.opts[0]} behind {subcommand!r}", context)
 
 
 def provider_lines(found: list[ListedProvider], style: Style) -> list[str]:
@@ -51,6 +71,8 @@ def provider_lines(found: list[ListedProvider], style: Style) -> list[str]:
     for provider in found:
         if provider.quarantined_seconds:
             state = Cell(f"sits out {provider.quarantined_seconds:,} s", "red", bold=True)
+        elif provider.circuit_open_seconds:
+            state = Cell(f"fails, tried in {provider.circuit_open_seconds} s", "yellow")
         else:
             count = len(provider.instances)
             told = "attached" if count == 1 else f"{count} attached"
@@ -85,8 +107,8 @@ def _minute(seconds: float | None) -> str:
     return "never" if told is None else f"{told[:16]}Z"
 
 
-async def _providers(address: str, tls_ca: Path | None) -> list[ListedProvider]:
+async def _providers(address: str, access: Access) -> list[ListedProvider]:
     from broker.client import ContextClient
 
-    async with ContextClient(address, tls_ca=tls_ca) as client:
+    async with ContextClient(address, **access) as client:
         return list(await client.providers())

@@ -9,7 +9,7 @@ import click
 
 from broker.cli.errors import name_fields
 from broker.cli.frames_file import read_checked_frames
-from broker.cli.options import FILE, SCALE, address_option, json_option
+from broker.cli.options import FILE, SCALE, Access, address_option, json_option
 from broker.cli.output import write_json, write_lines
 from broker.cli.text import clean, plural
 from broker.cli.typed import PUSH
@@ -47,7 +47,7 @@ def command(
     request_id: str,
     file: Path,
     address: str,
-    tls_ca: Path | None,
+    access: Access,
     scale: ScoreScale | None,
     as_json: bool,
 ) -> None:
@@ -59,7 +59,7 @@ def command(
     """
     name_fields(context, PUSH)
     frames = read_checked_frames(file, provider, scale or UNIT)
-    count = asyncio.run(_push(address, tls_ca, provider, request_id, frames, scale or UNIT))
+    count = asyncio.run(_push(address, access, provider, request_id, frames, scale or UNIT))
     if as_json:
         write_json({"event": "pushed", "provider": provider, "request_id": request_id, "frames": count})
     else:
@@ -67,9 +67,9 @@ def command(
 
 
 async def _push(
-    address: str, tls_ca: Path | None, provider: str, request_id: str, frames: list[Frame], scale: ScoreScale
+    address: str, access: Access, provider: str, request_id: str, frames: list[Frame], scale: ScoreScale
 ) -> int:
     from broker.client import ContextClient
 
-    async with ContextClient(address, tls_ca=tls_ca) as client:
+    async with ContextClient(address, **access) as client:
         return await client.push(provider, request_id, frames, scale=scale)

@@ -16,13 +16,15 @@ from broker.cli.asked import asked, asked_record
 from broker.cli.encode import Record, accepted_record, audit_record, completed_record, placed_record, update_record
 from broker.cli.errors import name_fields
 from broker.cli.left_out import LEFT_OUT_ROWS
-from broker.cli.options import address_option, json_option
+from broker.cli.options import Access, address_option, json_option
 from broker.cli.output import style_of, write_bytes, write_json, write_lines
 from broker.cli.progress import Progress, progress
-from broker.cli.question import one_text, question_options, request_of
-from broker.cli.remarks import remarks
+from broker.cli.question import request_of
+from broker.cli.question_options import one_text, question_options
+from broker.cli.remarks import not_on_record, remarks
 from broker.cli.saved import savable, save_records
 from broker.cli.show import composition_lines
+from broker.cli.snapshots import snapshot_record
 from broker.cli.text import clean
 from broker.cli.typed import QUERY
 from broker.core.composition import Composition
@@ -36,17 +38,23 @@ EPILOG = """\
   accepted   composition_id, request_id, lanes [{provider, source, max_frames, max_tokens}],
              request {goal, max_tokens, strategy, floors, …}, ms
   lane       provider, state, frames, message, ms             as lanes change
+  snapshot   number, collecting, records, ms                  with --snapshots
   placed     position, total, rank, provider, local_rank, cost, citation_label,
              vouchers, frame, rendered                        in prompt order
   audit      provider, frame_id, fate, reason, detail, lane_place, local_rank, rank,
              position, cost, remaining, duplicate_of, conflicts, …; score with --scores;
              prior_rank and rerank_score where a reranker was applied
-  completed  strategy, placement, duplicates, budget, lanes, floors, rows, reasons,
-             rerank, usage, citations, preamble, closing, ms
-preamble, every rendered and closing, joined in order, are the prompt.
+  completed  audit_state, strategy, placement, duplicates, budget, lanes, floors,
+             rows, reasons, rerank, usage, citations, preamble, separator, …, ms
+audit_state: RECORDED; DEGRADED, the store was away and nothing is on record; or
+NOT_KEPT. What is on record: see compositions.
+preamble, every rendered with separator between, and closing are the prompt.
+records are the placed, audit and completed of a composition whole in itself,
+which the next snapshot, or placed, supersedes.
 usage counts tokens_offered and tokens_admitted of contents, tokens_placed of
 whole blocks, with header and fence.
-ms: since the request was sent. --save writes the same lines, which explain reads.
+ms: since the request was sent. --save writes the same lines without snapshots,
+which explain reads.
 """
 
 
@@ -56,6 +64,7 @@ ms: since the request was sent. --save writes the same lines, which explain read
 @question_options
 @click.option("--prompt", is_flag=True, help="Print the prompt alone, byte for byte.")
 @click.option("--all", "everything", is_flag=True, help="List every frame that was left out.")
+@click.option("--snapshots", is_flag=True, help="Show what there is each time a lane has ended.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
 @click.option(
     "--save",
@@ -71,9 +80,10 @@ def command(
     /,
     goal: str,
     address: str,
-    tls_ca: Path | None,
+    access: Access,
     prompt: bool,
     everything: bool,
+    snapshots: bool,
     quiet: bool,
     save: Path | None,
     as_json: bool,
@@ -88,16 +98,17 @@ def command(
         raise click.UsageError("--prompt and --json contradict each other: --json holds the prompt in its parts")
     name_fields(context, QUERY)
     request = request_of(**options)
+    request["snapshots"] = snapshots
     kept: list[Record] = []
 
     def show(record: Record) -> None:
         if as_json:
             write_json(record)
-        if save is not None:
+        if save is not None and record["event"] != "snapshot":
             kept.append(record)
 
     with progress(quiet=quiet or as_json) as shown:
-        composition = asyncio.run(_ask(address, tls_ca, goal, request, shown, show))
+        composition = asyncio.run(_ask(address, access, goal, request, shown, show))
     if save is not None:
         save_records(save, kept)
     if prompt:
@@ -107,7 +118,7 @@ def command(
         write_lines(
             [
                 f"question  {clean(goal)}",
-                f"ids       composition {clean(composition.composition_id)}",
+                f"ids       composition {clean(composition.composition_id)}{not_on_record(composition)}",
                 f"          request {clean(composition.request_id)}",
                 *composition_lines(composition, style_of(sys.stdout), rows=rows),
             ]
@@ -119,13 +130,13 @@ def command(
 
 async def _ask(
     address: str,
-    tls_ca: Path | None,
+    access: Access,
     goal: str,
     request: ComposeOptions,
     shown: Progress,
     show: Callable[[Record], None],
 ) -> Composition:
-    from broker.client import Accepted, ContextClient, LaneSource, LaneUpdate
+    from broker.client import Accepted, ContextClient, LaneSource, LaneUpdate, Snapshot
     from broker.core.composition import Placed
 
     asked_for = asked_record(asked(goal, request))
@@ -134,7 +145,7 @@ async def _ask(
     def timed(record: Record) -> Record:
         return {**record, "ms": round((time.monotonic() - started) * 1000, 1)}
 
-    async with ContextClient(address, tls_ca=tls_ca) as client:
+    async with ContextClient(address, **access) as client:
         stream = client.stream(goal, **request)
         async with contextlib.aclosing(stream):
             async for event in stream:
@@ -145,6 +156,9 @@ async def _ask(
                 elif isinstance(event, LaneUpdate):
                     shown.changed(event.provider, event.state, event.frames, event.message)
                     show(timed(update_record(event)))
+                elif isinstance(event, Snapshot):
+                    shown.snapshot(event)
+                    show(timed(snapshot_record(event)))
                 elif isinstance(event, Placed):
                     show(placed_record(event))
                 else:

@@ -1,125 +1,45 @@
-"""What ``query`` asks: its options, and the request that they make."""
+"""The request that the options of ``query`` make."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from broker.cli.frames_file import read_frames
-from broker.cli.options import FLOOR, NAMED_FILE, NAMED_SCALE, PARAM, REF, WEIGHT
-from broker.cli.policy import STRATEGIES, plugin_of, strategy_of
-from broker.core.frames import KINDS, FrameRef
-from broker.core.request import DEFAULT_CANDIDATES, Duplicates, Fence, Floor, PartialLanes, Placement, Rerank
+from broker.cli.policy import plugin_of, strategy_of, weights_of
+from broker.core.frames import FrameRef
+from broker.core.request import (
+    DEFAULT_CANDIDATES,
+    DEFAULT_FOLD_MIN_TOKENS,
+    BudgetSplit,
+    Duplicates,
+    Fence,
+    Floor,
+    PartialLanes,
+    Placement,
+    RenderMode,
+    Rerank,
+)
 from broker.core.scores import UNIT, ScoreScale
 
 if TYPE_CHECKING:
     from broker.client import InlineLane
     from broker.client.calls import ComposeOptions
 
-DEFAULT_MAX_TOKENS = 4000
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 _Member = TypeVar("_Member", bound=Enum)
-
-
-def _choice(members: type[Enum]) -> click.Choice[str]:
-    return click.Choice([member.value.lower() for member in members])
-
-
-_OPTIONS = (
-    click.option(
-        "--max-tokens",
-        type=click.IntRange(min=1),
-        default=DEFAULT_MAX_TOKENS,
-        show_default=True,
-        help="Tokens that the whole prompt may take.",
-    ),
-    click.option("--strategy", type=click.Choice(list(STRATEGIES)), help="Ranking policy.  [default: the broker's]"),
-    click.option("--plugin", metavar="NAME", help="Ranking policy that the operator installed, instead of --strategy."),
-    click.option("--param", "params", type=PARAM, multiple=True, help="Of --plugin, the value as JSON; repeatable."),
-    click.option("--k", type=click.IntRange(min=0), help="Of per_provider_quota [3] and reciprocal_rank_fusion [60]."),
-    click.option("--weight", "weights", type=WEIGHT, multiple=True, help="A provider's weight; repeatable."),
-    click.option("--default-weight", type=float, help="Weight of providers not named.  [default: 1]"),
-    click.option(
-        "--order",
-        type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
-        help="precomputed: JSON lines with provider and frame_id, best first.",
-    ),
-    click.option("--ids", type=REF, multiple=True, help="precomputed: one frame, best first; repeatable."),
-    click.option("--order-name", default="", help="precomputed: what the order is called in the audit."),
-    click.option(
-        "--floor",
-        "floors",
-        type=FLOOR,
-        multiple=True,
-        help="One provider's worst score kept: the least, or the highest where lower is better; repeatable.",
-    ),
-    click.option("--provider", "providers", multiple=True, help="Ask this one; repeatable.  [default: all attached]"),
-    click.option("--require", "required", multiple=True, help="No answer without this one; repeatable."),
-    click.option("--no-providers", is_flag=True, help="Ask none: inline lanes and pushes alone."),
-    click.option("--request-id", default="", help="This request's name, which a push cites."),
-    click.option("--expect-push", "pushes", multiple=True, help="Wait for this provider's push; repeatable."),
-    click.option("--inline", type=NAMED_FILE, multiple=True, help="JSON lines of frames as a lane; repeatable."),
-    click.option(
-        "--inline-scale", type=NAMED_SCALE, multiple=True, help="An inline lane's scale.  [default: unit:0:1]"
-    ),
-    click.option("--query-text", default="", help="The question as retrieval should read it.  [default: GOAL]"),
-    click.option("--kind", "kinds", type=click.Choice(KINDS[1:]), multiple=True, help="Kind wanted; repeatable."),
-    click.option("--anchor", "anchors", multiple=True, help="URI of a resource at hand; repeatable."),
-    click.option("--as-of", default="", metavar="YYYY-MM-DDTHH:MM:SSZ", help="Moment that evidence should hold for."),
-    click.option("--placement", type=_choice(Placement), default="fold", show_default=True, help="Where frames stand."),
-    click.option(
-        "--duplicates",
-        type=_choice(Duplicates),
-        default="same_bytes",
-        show_default=True,
-        help="Which frames are the same evidence.",
-    ),
-    click.option(
-        "--partial-lanes",
-        type=_choice(PartialLanes),
-        default="keep",
-        show_default=True,
-        help="Frames of lanes that were cut short.",
-    ),
-    click.option("--fence", type=_choice(Fence), default="sealed", show_default=True, help="How frames are fenced."),
-    click.option("--max-frames", type=click.IntRange(min=1), help="Frames placed at most."),
-    click.option(
-        "--max-frames-per-provider", type=click.IntRange(min=1), help="Frames placed of one provider at most."
-    ),
-    click.option(
-        "--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds to collect.  [default: the broker's, 2]"
-    ),
-    click.option("--restate-question", is_flag=True, help="Put the question above and below the evidence."),
-    click.option("--rerank", metavar="NAME", help="A reranker of the broker's, such as lexical: a second ranking."),
-    click.option("--rerank-candidates", type=click.IntRange(1, 1000), help="Frames that it scores.  [default: 50]"),
-    click.option("--rerank-top", type=click.IntRange(min=1), help="Frames that it keeps.  [default: all]"),
-    click.option("--rerank-min", type=float, help="Least score kept, in its own scale.  [default: any]"),
-    click.option("--scores", is_flag=True, help="Show every frame's own score, in its own scale."),
-)
-
-
-def question_options(command: _Command) -> _Command:
-    """All options of a question, in the order in which help lists them."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
-
-
-def one_text(_context: click.Context, _parameter: click.Parameter, words: tuple[str, ...]) -> str:
-    """The goal, which is one argument: a shell makes several of it where it is not quoted."""
-    if len(words) > 1:
-        raise click.BadParameter(f'it is one argument, and here are {len(words)}; quote it: "{" ".join(words)}"')
-    return words[0]
 
 
 def request_of(
     *,
     max_tokens: int,
+    tokenizer: str,
+    safety_factor: float,
+    budget_split: str,
+    budget_weights: Sequence[tuple[str, float]],
     strategy: str | None,
     plugin: str | None,
     params: Sequence[tuple[str, object]],
@@ -142,11 +62,14 @@ def request_of(
     anchors: Sequence[str],
     as_of: str,
     placement: str,
+    fold_min_tokens: int | None,
     duplicates: str,
     partial_lanes: str,
+    mode: str,
     fence: str,
     max_frames: int | None,
     max_frames_per_provider: int | None,
+    max_frames_per_source: int | None,
     timeout: float | None,
     restate_question: bool,
     rerank: str | None,
@@ -166,11 +89,20 @@ def request_of(
         raise click.UsageError("--no-providers asks no attached provider, so it needs --inline or --expect-push")
     if pushes and not request_id:
         raise click.UsageError("--expect-push needs --request-id: it is what the push names")
+    split, place = _member(BudgetSplit, budget_split), _member(Placement, placement)
+    if budget_weights and split is not BudgetSplit.WEIGHTED:
+        raise click.UsageError("--budget-weight goes with --budget-split weighted")
+    if fold_min_tokens is not None and place is not Placement.AUTO:
+        raise click.UsageError("--fold-min-tokens goes with --placement auto")
     named = strategy_of(
         strategy, k=k, weights=weights, default_weight=default_weight, order=order, ids=ids, order_name=order_name
     )
     return {
         "max_tokens": max_tokens,
+        "tokenizer": tokenizer,
+        "safety_factor": safety_factor,
+        "budget_split": split,
+        "budget_weights": weights_of(budget_weights, "--budget-weight"),
         "strategy": plugin_of(plugin, params, strategy) or named,
         "floors": tuple(floors),
         "providers": tuple(providers),
@@ -183,12 +115,15 @@ def request_of(
         "kinds": tuple(kinds),
         "anchors": tuple(anchors),
         "as_of": as_of,
-        "placement": _member(Placement, placement),
+        "placement": place,
+        "fold_min_tokens": DEFAULT_FOLD_MIN_TOKENS if fold_min_tokens is None else fold_min_tokens,
         "duplicates": _member(Duplicates, duplicates),
         "partial_lanes": _member(PartialLanes, partial_lanes),
+        "mode": _member(RenderMode, mode),
         "fence": _member(Fence, fence),
         "max_frames": max_frames,
         "max_frames_per_provider": max_frames_per_provider,
+        "max_frames_per_source": max_frames_per_source,
         "collect_timeout": timeout,
         "restate_question": restate_question,
         "include_local_scores": scores,

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 
 from broker.cli.left_out import meaning_of
 from broker.cli.text import clean, plural
-from broker.core.composition import AuditRow, Composition, Reason
+from broker.core.composition import AuditRow, AuditState, Composition, Reason
 from broker.core.lanes import LaneEnd
 
 
@@ -19,6 +19,11 @@ def remarks(composition: Composition, inline: Collection[str] = (), pushed: Coll
         inline: Lanes that the caller brought along.
         pushed: Lanes that were waited for.
     """
+    if composition.audit_state is AuditState.DEGRADED:
+        yield (
+            "this composition is not on record: the broker's store was away, and its operator has it answer all the "
+            "same; --save keeps one here"
+        )
     for lane in composition.summary.lanes:
         broken = [row for row in composition.audit if row.provider == lane.provider and row.reason == Reason.INVALID]
         if broken:
@@ -31,6 +36,11 @@ def remarks(composition: Composition, inline: Collection[str] = (), pushed: Coll
             yield f"the order names {plural(ids, 'frame')}, and {found} be ranked: not offered, or left out before"
     if not composition.placed:
         yield _empty(composition)
+
+
+def not_on_record(composition: Composition) -> str:
+    """What stands behind the id of a composition that should be on record and is not; empty for any other."""
+    return ", not on record (DEGRADED)" if composition.audit_state is AuditState.DEGRADED else ""
 
 
 def _broken(provider: str, rows: list[AuditRow], offered: int, inline: Collection[str], pushed: Collection[str]) -> str:

@@ -38,10 +38,12 @@ def verdict_text(checks: Sequence[Check]) -> str:
     """What the checks say together."""
     counts = Counter(check.verdict for check in checks)
     left = counts[Verdict.NOT_RECOMPUTED]
-    rest = f"; {left} could not be recomputed from this document" if left else ""
+    limited = sum(check.verdict is Verdict.AGREES and bool(check.limits) for check in checks)
+    rest = f"; {limited} of these only as far as the document goes" if limited else ""
+    rest += f"; for {left} the document does not hold enough" if left else ""
     if counts[Verdict.DIFFERS]:
-        return f"{counts[Verdict.DIFFERS]} of {len(checks)} checks differ{rest}"
-    return f"{counts[Verdict.AGREES]} of {len(checks)} checks agree, and none differs{rest}"
+        return f"{counts[Verdict.DIFFERS]} of {len(checks)} checks differ, {counts[Verdict.AGREES]} agree{rest}"
+    return f"{counts[Verdict.AGREES]} of {len(checks)} checks agree, none differs{rest}"
 
 
 def check_record(check: Check) -> dict[str, Any]:

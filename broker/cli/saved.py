@@ -1,7 +1,8 @@
 """Saved compositions: the records that ``query --json`` writes, in a file.
 
 There is one format. What ``query --save FILE`` writes and what ``query --json`` prints are the same lines, so that
-either may be explained, replayed or held against an answer.
+either may be explained, replayed or held against an answer. So may what ``compositions export`` prints of one: the
+broker's own record, which begins with ``recorded`` in the place of ``accepted`` and has no times.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from broker.core.composition import AuditRow, Composition, Placed
 from broker.core.lanes import LaneUpdate
 from broker.core.rebuilding import Contradiction, rebuilt_lanes, recorded_strategy
 
-_EXPECTED = "it is none that 'query --save FILE' or 'query --json' writes"
+_EXPECTED = "it is none that 'query --save FILE', 'query --json' or 'compositions export' writes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,21 @@ class Timed:
     ms: float
 
 
+@dataclass(frozen=True, slots=True)
+class OnRecord:
+    """What a broker's store says beside a composition.
+
+    Attributes:
+        made_at: When it was made, ISO 8601 in UTC.
+        subject: Who asked; empty where callers need no credential.
+        content: Whether the placed frames were kept; otherwise their content, and the prompt's texts, are empty.
+    """
+
+    made_at: str
+    subject: str
+    content: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saved:
     """A composition with what is known of how it came to be.
@@ -66,6 +82,7 @@ class Saved:
         updates: How they fared, in the order heard; empty where it does not say.
         accepted_ms: Milliseconds until the request was taken; None where it does not say.
         completed_ms: Milliseconds until the composition was whole; None where it does not say.
+        on_record: What the store said, where it comes from there; None: it was saved by whoever asked.
     """
 
     composition: Composition
@@ -74,6 +91,17 @@ class Saved:
     updates: tuple[Timed, ...] = ()
     accepted_ms: float | None = None
     completed_ms: float | None = None
+    on_record: OnRecord | None = None
+
+    @property
+    def goal(self) -> str:
+        """What was asked; empty where the document does not say."""
+        return self.asked.goal if self.asked is not None else ""
+
+    @property
+    def content(self) -> bool:
+        """Whether the placed frames have their content."""
+        return self.on_record is None or self.on_record.content
 
 
 def savable(_context: click.Context, _parameter: click.Parameter, path: Path | None) -> Path | None:
@@ -132,6 +160,7 @@ class _Reader:
         self._updates: list[Timed] = []
         self._asked: Asked | None = None
         self._accepted_ms: float | None = None
+        self._on_record: OnRecord | None = None
         self._saved: Saved | None = None
 
     def take(self, number: int, record: Fields) -> None:
@@ -158,6 +187,11 @@ class _Reader:
         match event:
             case "accepted":
                 self._accepted(record)
+            case "recorded":
+                self._on_record = OnRecord(record.text("made_at"), record.text("subject"), record.flag("content"))
+                self._asked = read_asked(record.part("request")) if "request" in record else None
+            case "snapshot":
+                pass  # Superseded by the composition that ends the document.
             case "lane":
                 self._updates.append(Timed(read_update(record), record.optional("ms", record.number) or 0.0))
             case "placed":
@@ -175,6 +209,7 @@ class _Reader:
                     updates=tuple(self._updates),
                     accepted_ms=self._accepted_ms,
                     completed_ms=record.optional("ms", record.number),
+                    on_record=self._on_record,
                 )
             case _:
                 raise self._refused(f"holds a record of event {event[:64]!a}: {_EXPECTED}")

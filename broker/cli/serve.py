@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from broker.cli.config_options import config_option, secrets_option
 from broker.cli.errors import WrongConfiguration
 from broker.cli.options import LOG_LEVEL, json_option
 from broker.cli.output import write_json, write_lines
 from broker.cli.parent import exit_with_parent_option
+
+if TYPE_CHECKING:
+    from broker.config import Config
 
 _EXTRA = "pip install 'context-broker[server]'"
 
@@ -44,7 +50,8 @@ class ServeCommand(click.Command):
 @click.option("--insecure", is_flag=True, default=None, help="Allow an address that is not loopback without TLS.")
 @click.option("--tls-cert", type=click.Path(path_type=Path), help="Certificate chain (PEM); goes with --tls-key.")
 @click.option("--tls-key", type=click.Path(path_type=Path), help="Private key (PEM).")
-@click.option("--config", "file", type=click.Path(path_type=Path), help="TOML file.  [env var: CONTEXT_BROKER_CONFIG]")
+@config_option
+@secrets_option
 @click.option("--log-level", type=LOG_LEVEL, help="[default: info]")
 @json_option
 @exit_with_parent_option
@@ -56,16 +63,22 @@ def command(
     tls_cert: Path | None,
     tls_key: Path | None,
     file: Path | None,
+    secrets: Path | None,
     log_level: str | None,
     as_json: bool,
 ) -> None:
     """Run the broker until SIGTERM or Ctrl-C, then finish what is open and exit 0.
 
-    Flags stand above the environment (CONTEXT_BROKER_SECTION__KEY), that above the TOML file, that above the defaults.
+    Flags stand above the environment (CONTEXT_BROKER_SECTION__KEY), that above secret files, those above the TOML file,
+    that above the defaults. SIGHUP reads all of it again, and takes what can change while the broker runs; "config
+    show" says which keys can.
     """
+    # Read once, when gRPC is imported. Its core writes a line of its own for each connection that does something wrong,
+    # with which anyone who can connect could fill a disk.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     try:
         from broker.config import load
-        from broker.rpc.server import run
+        from broker.rpc.process import run
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in ("broker", "contextbroker"):
             raise
@@ -80,7 +93,10 @@ def command(
         else:
             write_lines([f"context-broker is ready on {address}"])
 
-    context.exit(run(load(flags, file=file), on_ready=ready))
+    def configuration() -> Config:
+        return load(flags, file=file, secrets=secrets)
+
+    context.exit(run(configuration(), on_ready=ready, reread=configuration))
 
 
 def _given(values: Mapping[str, object]) -> dict[str, object]:

@@ -8,16 +8,17 @@ from __future__ import annotations
 import math
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import groupby
 
 from broker.cli.left_out import LEFT_OUT_ROWS, left_out_lines
 from broker.cli.output import Cell, Column, Style, table
 from broker.cli.prompt_picture import prompt_lines
-from broker.cli.text import clean, clip, listed, plainly, plural
+from broker.cli.terms import placement_text, policy_lines
+from broker.cli.text import clean, listed, plainly, plural
 from broker.cli.tints import tints
-from broker.cli.why import Reasons, negated, shown_score
-from broker.core.composition import AuditRow, Composition, RerankOutcome, RerankRecord
+from broker.cli.why import Reasons, shown_score
+from broker.core.composition import AuditRow, Composition
 from broker.core.frames import FrameRef
 from broker.core.scores import Direction, ScoreScale
 
@@ -35,7 +36,7 @@ def composition_lines(composition: Composition, style: Style, *, rows: int | Non
     yield from lane_lines(composition, style)
     yield from ("", heading("RANKING", "all lanes in one order, and why", style))
     yield from ranking_lines(composition, style)
-    yield from ("", heading("PROMPT", f"top to bottom, placement {composition.summary.placement}", style))
+    yield from ("", heading("PROMPT", f"top to bottom, placement {placement_text(composition.summary)}", style))
     yield from prompt_lines(composition, style)
     yield from ("", heading("LEFT OUT", _left_out_count(composition), style))
     yield from left_out_lines(composition, style, rows=rows)
@@ -44,48 +45,6 @@ def composition_lines(composition: Composition, style: Style, *, rows: int | Non
 def heading(title: str, remark: str, style: Style) -> str:
     """A section's heading."""
     return f"{style.paint(title, bold=True)}  {remark}"
-
-
-def policy_lines(composition: Composition, style: Style) -> Iterator[str]:
-    """The strategy, loudly flagged where it compares raw scores, and what the budget went to."""
-    strategy, budget = composition.summary.strategy, composition.summary.budget
-    params = ", ".join(_parameter(name, value) for name, value in strategy.params.items() if value != "")
-    told = clip(clean(params), style.width - len(strategy.name) - 12, style.glyphs.ellipsis)
-    yield f"strategy  {style.paint(strategy.name, bold=True)}" + (f"({told})" if told else "")
-    if strategy.compares_raw_scores:
-        warning = "!! COMPARES RAW SCORES of different providers, which share no scale !!"
-        yield f"          {style.paint(warning, 'red', bold=True)}"
-        if negated(composition):
-            yield "          scores are negated first where lower is better: -(score)"
-    for repair in strategy.repairs:
-        yield f"          {style.paint('repaired:', 'red')} {clean(repair)}"
-    if composition.summary.rerank is not None:
-        yield from _rerank_lines(composition.summary.rerank, style)
-    bar = style.bar(budget.used, budget.max_tokens, 20).replace(" ", ".")
-    parts = f"preamble {budget.preamble:,} + frames {budget.frames:,} + closing {budget.closing:,}"
-    spent = f"budget    {budget.used:,} of {budget.max_tokens:,} tokens  [{bar}]"
-    yield from [f"{spent}  {parts}"] if len(spent) + len(parts) + 2 <= style.width else [spent, f"          {parts}"]
-    for record in composition.summary.floors:
-        floor = record.floor
-        effect = (
-            f"dropped {plural(record.dropped, 'frame')}" if record.used else "unused: the provider has no lane here"
-        )
-        yield f"floor     {floor.provider}: {clean(floor.scale_id)} {floor.value:g}  {effect}"
-
-
-def _rerank_lines(rerank: RerankRecord, style: Style) -> Iterator[str]:
-    params = {"candidates": rerank.candidates, "top_n": rerank.top_n, "min_score": rerank.min_score}
-    told = ", ".join(_parameter(name, value) for name, value in params.items() if value is not None)
-    name = clip(clean(rerank.name), style.width // 2, style.glyphs.ellipsis)
-    rest = f"({told})" + (f"  {clean(rerank.version)}" if rerank.version else "")
-    room = style.width - len(name) - 10
-    yield f"rerank    {style.paint(name, bold=True)}{clip(rest, room, style.glyphs.ellipsis)}"
-    if rerank.outcome is RerankOutcome.FALLBACK:
-        warning = "not applied, the order before stands:"
-        why = clip(clean(rerank.message), style.width - len(warning) - 11, style.glyphs.ellipsis)
-        yield f"          {style.paint(warning, 'red', bold=True)} {why}"
-    elif rerank.unscored:
-        yield f"          {plural(rerank.unscored, 'candidate')} without a score, behind the others in the order before"
 
 
 def lane_lines(composition: Composition, style: Style) -> list[str]:
@@ -242,16 +201,6 @@ def _left_out_run(rows: list[AuditRow], style: Style) -> str:
 def _left_out_count(composition: Composition) -> str:
     excluded = sum(not row.included for row in composition.audit)
     return f"{excluded:,} of {plural(len(composition.audit), 'frame')} offered"
-
-
-def _parameter(name: str, value: object) -> str:
-    if isinstance(value, float):
-        return f"{name}={value:g}"
-    if isinstance(value, Mapping):
-        return f"{name}={{{', '.join(_parameter(str(key), item) for key, item in value.items())}}}"
-    if isinstance(value, list | tuple):
-        return f"{name}=[{plural(len(value), 'entry') if len(value) == 1 else f'{len(value):,} entries'}]"
-    return f"{name}={value}"
 
 
 def _end(value: float, style: Style) -> str:

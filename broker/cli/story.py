@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from broker.cli.left_out import meaning_of, particulars
-from broker.cli.text import clean, listed, plural
+from broker.cli.text import clean, listed, plainly, plural
 from broker.cli.why import Reasons, shown_score
 from broker.core.composition import AuditRow, Composition, Placed, RerankOutcome
 from broker.core.frames import FrameRef
@@ -62,6 +62,9 @@ class Story:
         """The part of the story that rank, provider and place do not tell, for a table that has these."""
         return "; ".join(step.brief for step in self.steps if step.brief)
 
+
+NO_CONTENT = "its content was not kept"
+"""What stands in the place of a block that a broker has no record of."""
 
 _TOLD = frozenset({"offered", "merged", "ranked", "reranked", "packed", "placed", "left out"})
 """Steps that the one line is made of."""
@@ -121,14 +124,15 @@ class _Teller:
         if placed is not None:
             yield Step("packed", f"{plural(row.cost, 'token')}, fits", plural(row.cost, "token"))
             yield Step("placed", f"placed {placed.position} of {placed.total}")
-            yield Step("cited", f"as {clean(placed.citation_label)}")
+            yield Step("cited", f"as {plainly(placed.citation_label)}")
         elif row.duplicate_of is None:
             told = particulars(row) or meaning_of(row.reason)
             yield Step("left out", f"left out, {clean(row.reason)}: {told}", told)
-        if row.escaped_characters or row.neutralised_fences:
+        if row.escaped_characters or row.neutralised_fences or row.role_tokens:
             made = [
                 plural(row.escaped_characters, "hidden character") + " made visible" if row.escaped_characters else "",
                 plural(row.neutralised_fences, "fence look-alike") + " neutralised" if row.neutralised_fences else "",
+                plural(row.role_tokens, "role token") + " of chat formats left as data" if row.role_tokens else "",
             ]
             yield Step("rendered", listed([text for text in made if text]))
 

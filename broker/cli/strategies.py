@@ -6,15 +6,15 @@ import asyncio
 import sys
 import textwrap
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from broker.cli.encode import strategy_record
-from broker.cli.options import address_option, json_option
+from broker.cli.options import Access, address_option, json_option
 from broker.cli.output import Style, style_of, write_json, write_lines
 from broker.cli.strategies_check import check
+from broker.cli.terms import parameter_text
 from broker.cli.text import clean
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ EPILOG = """\
 \b
 --json: a record for each
   name, version, description, compares_raw_scores, default, allowed,
+  default_params {…}     of the default: with what it serves who names none
   parameters [{name, type, default, description}]
 """
 
@@ -32,11 +33,11 @@ EPILOG = """\
 @address_option
 @json_option
 @click.pass_context
-def command(context: click.Context, address: str, tls_ca: Path | None, as_json: bool) -> None:
+def command(context: click.Context, address: str, access: Access, as_json: bool) -> None:
     """List the broker's ranking policies with their parameters; those that compare raw scores are flagged."""
     if context.invoked_subcommand is not None:
         return
-    found = asyncio.run(_strategies(address, tls_ca))
+    found = asyncio.run(_strategies(address, access))
     if as_json:
         for strategy in found:
             write_json(strategy_record(strategy))
@@ -51,7 +52,7 @@ def strategy_lines(found: list[ListedStrategy], style: Style) -> Iterator[str]:
     """Every policy with what it compares, its flags and its parameters."""
     for strategy in found:
         marks = [clean(strategy.version)] if strategy.version else []
-        marks += [style.paint("default", "green")] if strategy.default else []
+        marks += [style.paint(_default(strategy), "green")] if strategy.default else []
         marks += [] if strategy.allowed else [style.paint("forbidden by the operator", "red", bold=True)]
         if strategy.compares_raw_scores:
             marks.append(style.paint("!! COMPARES RAW SCORES of different providers !!", "red", bold=True))
@@ -63,8 +64,13 @@ def strategy_lines(found: list[ListedStrategy], style: Style) -> Iterator[str]:
             yield from textwrap.wrap(text, style.width, initial_indent="    ", subsequent_indent="      ")
 
 
-async def _strategies(address: str, tls_ca: Path | None) -> list[ListedStrategy]:
+def _default(strategy: ListedStrategy) -> str:
+    params = ", ".join(parameter_text(name, value) for name, value in strategy.default_params.items() if value != {})
+    return f"default({clean(params)})" if params else "default"
+
+
+async def _strategies(address: str, access: Access) -> list[ListedStrategy]:
     from broker.client import ContextClient
 
-    async with ContextClient(address, tls_ca=tls_ca) as client:
+    async with ContextClient(address, **access) as client:
         return list(await client.strategies())

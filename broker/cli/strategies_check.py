@@ -33,7 +33,7 @@ def check(context: click.Context, names: Sequence[str], as_json: bool) -> None:
 
     It takes no broker. A plugin that is named is loaded, whatever the configuration says.
     """
-    from broker.gate.report import counterexample_lines, record, verdict_lines
+    from broker.gate.report import counterexample_lines, legend_lines, record, verdict_lines
     from broker.gate.run import run_gate
 
     as_json = as_json or bool(context.parent and context.parent.params.get("as_json"))
@@ -42,7 +42,7 @@ def check(context: click.Context, names: Sequence[str], as_json: bool) -> None:
         for verdict in verdicts:
             write_json(record(verdict))
     else:
-        write_lines(verdict_lines(verdicts))
+        write_lines([*verdict_lines(verdicts), "", *legend_lines()])
         for verdict in verdicts:
             for example in verdict.counterexamples:
                 write_lines(["", *(clean(line) for line in counterexample_lines(example))])

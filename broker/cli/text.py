@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from broker.core.escaping import unescape
+from broker.core.render.escaping import unescape
 
 _UNIT = re.compile(r"⟦U\+[0-9A-F]{4,6}⟧|.", re.DOTALL)
 """What a cut never parts: an escape, or a character."""

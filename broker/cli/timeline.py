@@ -12,6 +12,9 @@ from broker.cli.text import clean, clip, plural, width
 from broker.cli.tints import tints
 from broker.core.lanes import LaneEnd
 
+NO_TIMES = "no times are known: query notes them, in what it saves, and a broker's record has none"
+"""What stands in the place of a picture of times."""
+
 _NAMES = 20
 
 
@@ -87,7 +90,7 @@ def timeline_lines(saved: Saved, style: Style) -> Iterator[str]:
     """A line for each lane: waiting is light, frames coming in is solid, then how it ended."""
     lanes, whole = lane_times(saved), whole_ms(saved)
     if not whole:
-        yield "  the document holds no times: it was not written by query"
+        yield f"  {NO_TIMES}"
         return
     colours, glyphs = tints(saved.composition), style.glyphs
     names = min(_NAMES, max([len("provider"), *(len(lane.provider) for lane in lanes)]))

@@ -20,7 +20,14 @@ Words = Mapping[str, tuple[str, str]]
 """By a pattern for a field's path: the option, and the parameter whose value is shown behind it, if any. A number in
 the path is the value's place among those of an option that may be repeated."""
 
-_CONNECTION: Words = {r"address": ("--address", "address"), r"tls_ca": ("--tls-ca", "tls_ca")}
+_CONNECTION: Words = {
+    r"address": ("--address", "address"),
+    r"tls_ca": ("--tls-ca", "tls_ca"),
+    r"tls_cert": ("--tls-cert", "tls_cert"),
+    r"tls_key": ("--tls-key", "tls_key"),
+    r"token_file": ("--token-file", "token_file"),
+    r"token": ("CONTEXT_BROKER_TOKEN", ""),
+}
 
 QUERY: Words = {
     **_CONNECTION,
@@ -37,8 +44,13 @@ QUERY: Words = {
     r"anchors(?:\[(\d+)\])?": ("--anchor", "anchors"),
     r"as_of": ("--as-of", "as_of"),
     r"max_tokens": ("--max-tokens", "max_tokens"),
+    r"tokenizer": ("--tokenizer", "tokenizer"),
+    r"safety_factor": ("--safety-factor", "safety_factor"),
+    r"budget_split": ("--budget-split", "budget_split"),
+    r"budget_weights(?:\[(\d+)\].*)?": ("--budget-weight", "budget_weights"),
     r"max_frames": ("--max-frames", "max_frames"),
     r"max_frames_per_provider": ("--max-frames-per-provider", "max_frames_per_provider"),
+    r"max_frames_per_source": ("--max-frames-per-source", "max_frames_per_source"),
     r"collect_timeout": ("--timeout", "timeout"),
     r"strategy\.plugin\.name": ("--plugin", "plugin"),
     r"strategy\.plugin\.params.*": ("--param", ""),
@@ -52,7 +64,8 @@ QUERY: Words = {
     r"rerank\.top_n": ("--rerank-top", "rerank_top"),
     r"rerank\.min_rerank_score": ("--rerank-min", "rerank_min"),
     r"rerank.*": ("--rerank", "rerank"),
-    r"render\.question": ("--restate-question", ""),
+    r"render\.(?:restate_)?question": ("--restate-question", ""),
+    r"render\.mode": ("--mode", "mode"),
 }
 """What ``query`` calls the fields of a ``ComposeRequest``."""
 
@@ -70,6 +83,17 @@ PROVIDE: Words = {
     r"(?:hello\.)?instance_id": ("--instance-id", "instance_id"),
 }
 """What ``provide`` calls the fields of a ``Hello``."""
+
+COMPOSITIONS: Words = {
+    **_CONNECTION,
+    r"made_from": ("--since", ""),
+    r"made_before": ("--until", ""),
+    r"provider(?:_id)?": ("--provider", "provider"),
+    r"frame_id": ("--frame", "frame_id"),
+    r"reason": ("--excluded-for", "reason"),
+    r"composition_id": ("ID", "composition_id"),
+}
+"""What ``compositions`` calls the fields of its requests."""
 
 _COMMANDS: Mapping[str, str] = {
     "ListProviders": "`context-broker providers`",

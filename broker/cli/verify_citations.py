@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -12,12 +13,14 @@ import click
 
 from broker.cli.errors import FAILED, Failure
 from broker.cli.frames_file import place_of
-from broker.cli.options import json_option
+from broker.cli.options import Access, address_option, json_option
 from broker.cli.output import Cell, Column, Style, style_of, table, write_json, write_lines
-from broker.cli.saved import read_saved
+from broker.cli.recorded import FILE_OR_ID, saved_of
+from broker.cli.report import observations, reported_line, reported_record
 from broker.cli.text import clean, clip, plainly, plural
 from broker.core.citations import CitationReport, Invented, Near, verify_citations
-from broker.core.composition import Citation
+from broker.core.composition import Citation, Composition
+from broker.core.records import Observation
 
 EPILOG = """\
 \b
@@ -35,6 +38,7 @@ Exit codes: 0 where none is invented, 1 otherwise.
              near: CASE, TYPOGRAPHY, SIMILAR, LEFT_OUT or null
   uncited    label, provider, frame_id, position
   verdict    cited, ambiguous, invented, uncited (counts), ok
+  reported   composition_id, selected, rendered, cited (counts)   with --report
 """
 
 _COLUMNS = (Column("label", gives=2), Column("position", right=True), Column("frame", gives=3))
@@ -44,29 +48,53 @@ _COLUMNS = (Column("label", gives=2), Column("position", right=True), Column("fr
 @click.argument("answer_file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
 @click.option(
     "--composition",
-    "composition_file",
+    "source",
     required=True,
-    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
-    metavar="FILE",
-    help="What query --save FILE or query --json wrote.",
+    type=FILE_OR_ID,
+    metavar="FILE|ID",
+    help="What query --save FILE or query --json wrote, or the ID of a composition on record.",
 )
+@click.option(
+    "--report",
+    "reports",
+    is_flag=True,
+    help="Report to the broker that every placed frame stood in the prompt, and which of them the answer cites.",
+)
+@address_option
 @json_option
-def command(answer_file: Path, composition_file: Path, as_json: bool) -> None:
+def command(answer_file: Path, source: Path | str, reports: bool, address: str, access: Access, as_json: bool) -> None:
     """Say which labels a model's answer cites, which of them exist, and which were invented.
 
     That a label exists says nothing of whether its frame bears the sentence out.
     """
-    if str(answer_file) == str(composition_file) == "-":
+    if str(answer_file) == str(source) == "-":
         raise click.UsageError("the answer and the composition cannot both be standard input")
-    composition = read_saved(composition_file).composition
+    composition = saved_of(source, address, access).composition
     report = verify_citations(_text(answer_file), composition)
     if as_json:
         for record in report_records(report):
             write_json(record)
     else:
         write_lines(report_lines(report, style_of(sys.stdout)))
+    if reports:
+        seen = seen_of(report, composition)
+        if seen:
+            asyncio.run(_report(composition.composition_id, seen, address, access))
+        if as_json:
+            write_json(reported_record(composition.composition_id, seen))
+        else:
+            write_lines([reported_line(composition.composition_id, seen)])
     if report.invented:
         raise click.exceptions.Exit(FAILED)
+
+
+def seen_of(report: CitationReport, composition: Composition) -> list[Observation]:
+    """What an answer to a composition's prompt shows of its frames; an ambiguous label cites none of those it names."""
+    return observations(
+        composition,
+        rendered=(citation.frame for citation in composition.citations),
+        cited=(one.citation.frame for one in report.cited),
+    )
 
 
 def report_lines(report: CitationReport, style: Style) -> Iterator[str]:
@@ -161,6 +189,13 @@ def report_records(report: CitationReport) -> Iterator[dict[str, Any]]:
         "uncited": len(report.uncited),
         "ok": not report.invented,
     }
+
+
+async def _report(composition_id: str, seen: list[Observation], address: str, access: Access) -> None:
+    from broker.client import ContextClient
+
+    async with ContextClient(address, **access) as client:
+        await client.report(composition_id, seen)
 
 
 def _text(path: Path) -> str:

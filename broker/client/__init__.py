@@ -1,7 +1,7 @@
 """What users import: providers that answer, clients that ask, and the plain values that both speak in.
 
 Nothing of gRPC stands in any of these. It is loaded when :class:`Provider`, :class:`ContextClient`,
-:class:`BlockingContextClient` or :class:`Reranker` is first named, and not by the values.
+:class:`OperatorClient`, :class:`BlockingContextClient` or :class:`Reranker` is first named, and not by the values.
 """
 
 from __future__ import annotations
@@ -12,17 +12,22 @@ from typing import TYPE_CHECKING
 from broker.client.answering import AnswerFunction
 from broker.client.calls import ComposeOptions, Event
 from broker.client.query import Query
+from broker.client.records import CompositionFilter
 from broker.core.composition import (
     AuditRow,
     AuditScore,
+    AuditState,
     AuditSummary,
     BudgetRecord,
     Citation,
     Composition,
     FloorRecord,
     LaneSummary,
+    LimitConflict,
+    LimitsRecord,
     Placed,
     Reason,
+    RenderRecord,
     RerankOutcome,
     RerankRecord,
     StrategyRecord,
@@ -31,7 +36,18 @@ from broker.core.composition import (
 )
 from broker.core.frames import KINDS, Frame, FrameRef, Provenance, Relation
 from broker.core.lanes import LaneEnd, LaneUpdate, Unreadable
-from broker.core.request import Duplicates, Fence, Floor, PartialLanes, Placement, Rerank
+from broker.core.records import Observation, ProviderStatistics
+from broker.core.request import (
+    BudgetSplit,
+    CompositionRequest,
+    Duplicates,
+    Fence,
+    Floor,
+    PartialLanes,
+    Placement,
+    RenderMode,
+    Rerank,
+)
 from broker.core.scores import UNIT, Direction, ScoreScale
 from broker.core.strategies import (
     Parameter,
@@ -63,13 +79,16 @@ from broker.errors import (
 )
 from broker.wire.events import Rejection, Violation
 from broker.wire.listings import ListedInstance, ListedProvider, ListedStrategy
-from broker.wire.requests import InlineLane
+from broker.wire.records import ListedComposition, Record
+from broker.wire.requests import ComposeCall, InlineLane
 from broker.wire.reranking import RerankText
+from broker.wire.snapshots import Snapshot
 from broker.wire.updates import Accepted, LaneSource, OpenedLane
 
 if TYPE_CHECKING:
     from broker.client.blocking import BlockingContextClient
     from broker.client.context import ContextClient
+    from broker.client.operator import OperatorClient
     from broker.client.provider import Provider
     from broker.client.reranker import Reranker, ScoreFunction, Scores
 
@@ -82,14 +101,19 @@ __all__ = [
     "AnswerFunction",
     "AuditRow",
     "AuditScore",
+    "AuditState",
     "AuditSummary",
     "BlockingContextClient",
     "BrokerError",
     "BudgetRecord",
+    "BudgetSplit",
     "Cancelled",
     "Citation",
+    "ComposeCall",
     "ComposeOptions",
     "Composition",
+    "CompositionFilter",
+    "CompositionRequest",
     "ContextClient",
     "DeadlineExceeded",
     "Direction",
@@ -109,11 +133,16 @@ __all__ = [
     "LaneSource",
     "LaneSummary",
     "LaneUpdate",
+    "LimitConflict",
+    "LimitsRecord",
+    "ListedComposition",
     "ListedInstance",
     "ListedProvider",
     "ListedStrategy",
     "NotFound",
+    "Observation",
     "OpenedLane",
+    "OperatorClient",
     "Parameter",
     "PartialLanes",
     "PerProviderQuota",
@@ -124,11 +153,15 @@ __all__ = [
     "Precomputed",
     "Provenance",
     "Provider",
+    "ProviderStatistics",
     "Query",
     "Reason",
     "ReciprocalRankFusion",
+    "Record",
     "Rejection",
     "Relation",
+    "RenderMode",
+    "RenderRecord",
     "Rerank",
     "RerankOutcome",
     "RerankRecord",
@@ -140,6 +173,7 @@ __all__ = [
     "ScoreFunction",
     "ScoreScale",
     "Scores",
+    "Snapshot",
     "Strategy",
     "StrategyRecord",
     "TrustWeighted",
@@ -155,6 +189,7 @@ __all__ = [
 _LOADED_ON_USE = {
     "BlockingContextClient": "broker.client.blocking",
     "ContextClient": "broker.client.context",
+    "OperatorClient": "broker.client.operator",
     "Provider": "broker.client.provider",
     "Reranker": "broker.client.reranker",
     "ScoreFunction": "broker.client.reranker",

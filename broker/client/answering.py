@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from broker.client.outgoing import Filling
 from broker.client.query import Query
+from broker.client.traces import answering
 from broker.core.frames import Frame
 from broker.core.given import given
 from broker.core.grants import Allowance
@@ -110,7 +111,8 @@ class Answering:
         end = LaneEnded(self.query_id)
         try:
             try:
-                await self._answer(answerer)
+                with answering(answerer.name, self._query.traceparent):
+                    await self._answer(answerer)
             except asyncio.CancelledError as error:
                 task = asyncio.current_task()
                 if task is None or task.cancelling():

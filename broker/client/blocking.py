@@ -12,6 +12,8 @@ import grpc
 from contextbroker.v1 import context_service_pb2 as pb
 from contextbroker.v1 import provider_service_pb2
 
+from broker.client import records
+from broker.client.access import Access
 from broker.client.calls import (
     COMPOSE,
     LIST_PROVIDERS,
@@ -25,11 +27,14 @@ from broker.client.calls import (
     push_data,
 )
 from broker.client.channel import DEFAULT_ADDRESS, check_timeout, open_blocking_channel, translated
+from broker.client.traces import calling, carried
 from broker.core.composition import Composition
 from broker.core.frames import Frame
+from broker.core.records import Observation, ProviderStatistics
 from broker.core.scores import UNIT, ScoreScale
 from broker.errors import Cancelled
 from broker.wire.listings import ListedProvider, ListedStrategy, read_providers, read_strategies
+from broker.wire.records import ListedComposition, Record, RecordReader, read_statistics
 
 
 class BlockingContextClient:
@@ -40,15 +45,30 @@ class BlockingContextClient:
     Args:
         address: ``host:port`` or ``unix:PATH``.
         tls_ca: File of the certificates, in PEM, that the broker's own must descend from; None: plain text.
+        tls_cert: File of this client's own certificate chain, in PEM, where the broker asks for one.
+        tls_key: File of its key.
+        token: A bearer token. Without TLS it goes to this machine's own broker alone.
+        token_file: File of a bearer token, read for each call, so that it can be renewed.
 
     Raises:
-        InvalidArgument: The address has another form (``ADDRESS``), or the file cannot be read (``TLS_CA``).
+        InvalidArgument: The address has another form (``ADDRESS``), a certificate cannot be read (``TLS_CA``,
+            ``TLS_CERT``), or the token cannot be used (``TOKEN``, ``TOKEN_FILE``).
     """
 
-    def __init__(self, address: str = DEFAULT_ADDRESS, *, tls_ca: str | Path | None = None) -> None:
+    def __init__(
+        self,
+        address: str = DEFAULT_ADDRESS,
+        *,
+        tls_ca: str | Path | None = None,
+        tls_cert: str | Path | None = None,
+        tls_key: str | Path | None = None,
+        token: str | None = None,
+        token_file: str | Path | None = None,
+    ) -> None:
         self.address = address
+        self._access = Access(tls_ca, tls_cert, tls_key, token, token_file)
         # gRPC's types leave out that bytes need no serializer.
-        self._opened: Any = open_blocking_channel(address, tls_ca)
+        self._opened: Any = open_blocking_channel(address, self._access)
         self._closed = False
 
     def compose(self, goal: str, *, timeout: float | None = None, **options: Unpack[ComposeOptions]) -> Composition:
@@ -66,14 +86,15 @@ class BlockingContextClient:
         check_timeout(timeout)
         request = compose_data(goal, options)
         answer = Answer()
-        call = self._channel.unary_stream(COMPOSE)(request, timeout=timeout)
-        try:
-            for data in call:
-                yield from answer.take(data)
-        except grpc.RpcError as error:
-            raise translated(error, self.address) from None
-        finally:
-            call.cancel()
+        with calling(COMPOSE, self._access.metadata()) as metadata:
+            call = self._channel.unary_stream(COMPOSE)(request, timeout=timeout, metadata=metadata)
+            try:
+                for data in call:
+                    yield from answer.take(data)
+            except grpc.RpcError as error:
+                raise translated(error, self.address) from None
+            finally:
+                call.cancel()
         yield answer.result()
 
     def providers(self, *, timeout: float | None = 10.0) -> tuple[ListedProvider, ...]:
@@ -99,10 +120,51 @@ class BlockingContextClient:
         check_timeout(timeout)
         parts = push_data(provider, request_id, frames, scale)
         try:
-            data = self._channel.stream_unary(PUSH)(iter(parts), timeout=timeout)
+            data = self._channel.stream_unary(PUSH)(
+                iter(parts), timeout=timeout, metadata=carried(self._access.metadata())
+            )
         except grpc.RpcError as error:
             raise translated(error, self.address) from None
         return parsed(provider_service_pb2.PushResponse, data).frames
+
+    def composition(self, composition_id: str, *, timeout: float | None = 30.0) -> Record:
+        """See :meth:`~broker.client.context.ContextClient.composition`."""
+        check_timeout(timeout)
+        request, reader = records.composition_data(composition_id), RecordReader()
+        call = self._channel.unary_stream(records.GET_COMPOSITION)(
+            request, timeout=timeout, metadata=carried(self._access.metadata())
+        )
+        try:
+            for data in call:
+                reader.take(parsed(pb.GetCompositionResponse, data))
+        except grpc.RpcError as error:
+            raise translated(error, self.address) from None
+        finally:
+            call.cancel()
+        return reader.result()
+
+    def compositions(
+        self,
+        *,
+        page_size: int = records.PAGE,
+        timeout: float | None = 10.0,
+        **wanted: Unpack[records.CompositionFilter],
+    ) -> Generator[ListedComposition, None, None]:
+        """See :meth:`~broker.client.context.ContextClient.compositions`."""
+        pages = records.Pages(wanted, page_size)
+        while pages.more:
+            yield from pages.take(self._ask(records.LIST_COMPOSITIONS, pages.request(), timeout))
+
+    def report(self, composition_id: str, observations: Iterable[Observation], *, timeout: float | None = 10.0) -> None:
+        """See :meth:`~broker.client.context.ContextClient.report`."""
+        self._ask(records.REPORT_ATTRIBUTION, records.report_data(composition_id, observations), timeout)
+
+    def provider_statistics(
+        self, *, made_from: float | None = None, made_before: float | None = None, timeout: float | None = 30.0
+    ) -> tuple[ProviderStatistics, ...]:
+        """See :meth:`~broker.client.context.ContextClient.provider_statistics`."""
+        data = self._ask(records.PROVIDER_STATISTICS, records.statistics_data(made_from, made_before), timeout)
+        return read_statistics(parsed(pb.GetProviderStatisticsResponse, data))
 
     def close(self) -> None:
         """Ends every call and the connection; idempotent, and final."""
@@ -126,7 +188,9 @@ class BlockingContextClient:
     def _ask(self, method: str, request: bytes, timeout: float | None) -> bytes:
         check_timeout(timeout)
         try:
-            data: bytes = self._channel.unary_unary(method)(request, timeout=timeout)
+            data: bytes = self._channel.unary_unary(method)(
+                request, timeout=timeout, metadata=carried(self._access.metadata())
+            )
         except grpc.RpcError as error:
             raise translated(error, self.address) from None
         return data

@@ -14,13 +14,25 @@ from broker.client.outgoing import batches_of, encoded
 from broker.core.composition import Composition, Placed
 from broker.core.frames import Frame
 from broker.core.lanes import LaneUpdate
-from broker.core.request import CompositionRequest, Duplicates, Fence, Floor, PartialLanes, Placement, Rerank
+from broker.core.request import (
+    DEFAULT_FOLD_MIN_TOKENS,
+    BudgetSplit,
+    CompositionRequest,
+    Duplicates,
+    Fence,
+    Floor,
+    PartialLanes,
+    Placement,
+    RenderMode,
+    Rerank,
+)
 from broker.core.scores import ScoreScale
 from broker.core.strategies import Strategy
 from broker.errors import FieldViolation, Internal, InvalidArgument
 from broker.wire.compositions import CompositionReader
 from broker.wire.pushes import PushHeader, push_header, push_part
 from broker.wire.requests import ComposeCall, InlineLane, compose_request
+from broker.wire.snapshots import Snapshot, SnapshotReader
 from broker.wire.typed import held, require
 from broker.wire.updates import Accepted, read_accepted, read_lane_update
 
@@ -30,8 +42,9 @@ LIST_STRATEGIES = "/contextbroker.v1.ContextService/ListStrategies"
 PUSH = "/contextbroker.v1.ProviderService/Push"
 ATTACH = "/contextbroker.v1.ProviderService/Attach"
 
-Event: TypeAlias = Accepted | LaneUpdate | Placed | Composition
-"""What a stream yields: one ``Accepted``, lane updates, placed frames in prompt order, and last the composition."""
+Event: TypeAlias = Accepted | LaneUpdate | Snapshot | Placed | Composition
+"""What a stream yields: one ``Accepted``; lane updates and, on request, snapshots; placed frames in prompt order; and
+last the composition."""
 
 
 class ComposeOptions(TypedDict, total=False):
@@ -52,16 +65,27 @@ class ComposeOptions(TypedDict, total=False):
         as_of: Moment that the evidence should hold for, ``YYYY-MM-DDTHH:MM:SS[.f]Z``; empty: any.
         max_frames: Frames that may be placed, at least 1; None: the operator's cap.
         max_frames_per_provider: Frames of one provider that may be placed, at least 1; None: no limit.
+        max_frames_per_source: Frames of one source (its first ``file`` provenance, or else its URI) that are placed
+            before any more of it, at least 1; None: no limit.
+        tokenizer: What counts tokens: ``bytes/4``, or a tokenizer's name, as the operator set it up; empty: the
+            operator's default.
+        safety_factor: Divides ``max_tokens``, for a model whose own count may be higher; 1 to 4.
+        budget_split: What each lane is granted of ``max_tokens``.
+        budget_weights: With ``WEIGHTED``: parts by provider, each above 0; a lane that is not named weighs 1.
         collect_timeout: Seconds to collect; None: the broker's default.
         duplicates: Which frames are the same evidence.
         placement: Where frames stand.
+        fold_min_tokens: Tokens of a prompt from which on the placement ``AUTO`` folds; below, it is ``RANK_ORDER``.
         partial_lanes: What becomes of frames of lanes that were cut short.
+        mode: The form that the context is written in.
         fence: How fences are made.
         restate_question: Puts the question above the evidence and again below it.
         question: What to restate; implies ``restate_question``. Empty: ``query_text``, then the goal.
         include_local_scores: Puts each frame's own score into its audit row.
         request_id: The caller's name for the request, unique while it runs; empty: the broker makes one.
         rerank: A second ranking by a reranker of the broker's, such as ``Rerank("lexical", top_n=10)``; None: none.
+        snapshots: Yields a ``Snapshot``, whole in itself, each time a lane has ended and others have not; for those who
+            may stop reading before the end. ``compose()`` passes them over.
     """
 
     max_tokens: Required[int]
@@ -78,16 +102,24 @@ class ComposeOptions(TypedDict, total=False):
     as_of: str
     max_frames: int | None
     max_frames_per_provider: int | None
+    max_frames_per_source: int | None
+    tokenizer: str
+    safety_factor: float
+    budget_split: BudgetSplit
+    budget_weights: Mapping[str, float]
     collect_timeout: float | None
     duplicates: Duplicates
     placement: Placement
+    fold_min_tokens: int
     partial_lanes: PartialLanes
+    mode: RenderMode
     fence: Fence
     restate_question: bool
     question: str
     include_local_scores: bool
     request_id: str
     rerank: Rerank | None
+    snapshots: bool
 
 
 _HINTS: Mapping[str, Any] = get_type_hints(ComposeOptions)
@@ -140,16 +172,24 @@ def _call(
     as_of: str = "",
     max_frames: int | None = None,
     max_frames_per_provider: int | None = None,
+    max_frames_per_source: int | None = None,
+    tokenizer: str = "",
+    safety_factor: float = 1.0,
+    budget_split: BudgetSplit = BudgetSplit.FULL,
+    budget_weights: Mapping[str, float] | None = None,
     collect_timeout: float | None = None,
     duplicates: Duplicates = Duplicates.SAME_BYTES,
     placement: Placement = Placement.FOLD,
+    fold_min_tokens: int = DEFAULT_FOLD_MIN_TOKENS,
     partial_lanes: PartialLanes = PartialLanes.KEEP,
+    mode: RenderMode = RenderMode.FENCED,
     fence: Fence = Fence.SEALED,
     restate_question: bool = False,
     question: str = "",
     include_local_scores: bool = False,
     request_id: str = "",
     rerank: Rerank | None = None,
+    snapshots: bool = False,
 ) -> ComposeCall:
     asked = question or query_text or goal
     return ComposeCall(
@@ -162,7 +202,12 @@ def _call(
             partial_lanes=partial_lanes,
             max_frames=max_frames,
             max_frames_per_provider=max_frames_per_provider,
+            max_frames_per_source=max_frames_per_source,
+            safety_factor=safety_factor,
+            budget_split=budget_split,
+            fold_min_tokens=fold_min_tokens,
             as_of=as_of,
+            mode=mode,
             fence=fence,
             question=asked if restate_question or question else "",
             include_local_scores=include_local_scores,
@@ -179,6 +224,9 @@ def _call(
         no_providers=no_providers,
         collect_timeout=collect_timeout,
         strategy=strategy,
+        tokenizer=tokenizer,
+        budget_weights=budget_weights or {},
+        snapshots=snapshots,
     )
 
 
@@ -203,6 +251,7 @@ class Answer:
 
     def __init__(self) -> None:
         self._reader = CompositionReader()
+        self._snapshots = SnapshotReader()
 
     def take(self, data: bytes) -> Iterator[Event]:
         """The events of one message, in order; none where it brings nothing that is told by itself.
@@ -214,9 +263,15 @@ class Answer:
         placed = self._reader.take(message)
         match message.WhichOneof("message"):
             case "accepted":
-                yield read_accepted(message.accepted)
+                accepted = read_accepted(message.accepted)
+                self._snapshots = SnapshotReader(accepted.request_id)
+                yield accepted
             case "lane_update":
                 yield read_lane_update(message.lane_update)
+            case "snapshot":
+                snapshot = self._snapshots.take(message.snapshot)
+                if snapshot is not None:
+                    yield snapshot
             case _:
                 yield from placed
 

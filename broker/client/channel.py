@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
 from typing import Any
 
 import grpc
 import grpc.aio
 
 from broker.addresses import address_problem, is_loopback
+from broker.client.access import Access
 from broker.core.given import given
 from broker.errors import BrokerError, DeadlineExceeded, FieldViolation, InvalidArgument, ResourceExhausted, Unavailable
 from broker.wire.status import DETAILS_KEY, error_from_status, read_details
@@ -28,19 +28,19 @@ _NO_CONNECTION = ("failed to connect", "connection refused", "dns", "name resolu
 _BEFORE_CAUSE = ("Failed to connect to remote host: ", "last error: UNKNOWN: ", "last error: ")
 
 
-def check_place(address: str, tls_ca: str | Path | None) -> None:
+def check_place(address: str, access: Access) -> None:
     """Refuses what no channel can be made of, before anything is connected.
 
     Args:
         address: ``host:port`` or ``unix:PATH``.
-        tls_ca: File of the certificates, in PEM, that the broker's own must descend from; None: plain text.
+        access: What the client brings.
 
     Raises:
-        InvalidArgument: The address has another form (``ADDRESS``), or ``tls_ca`` is not a path (``FIELD_INVALID``).
+        InvalidArgument: The address has another form (``ADDRESS``), or as :meth:`Access.check`.
     """
     if problem := address_problem(address, unix=True):
         raise InvalidArgument.of([FieldViolation("address", "ADDRESS", problem)])
-    require(("tls_ca", tls_ca, str | Path | None))
+    access.check(address)
 
 
 def check_timeout(timeout: float | None) -> None:
@@ -55,28 +55,30 @@ def check_timeout(timeout: float | None) -> None:
         raise InvalidArgument.of([FieldViolation("timeout", "OUT_OF_RANGE", text)])
 
 
-def open_channel(address: str, tls_ca: str | Path | None) -> grpc.aio.Channel:
+def open_channel(address: str, access: Access) -> grpc.aio.Channel:
     """A channel for an event loop, which must run; it connects when first used.
 
     Args:
         address: ``host:port`` or ``unix:PATH``.
-        tls_ca: File of the certificates, in PEM, that the broker's own must descend from; None: plain text.
+        access: What the client brings; its token goes with each call, and not with the channel.
 
     Raises:
-        InvalidArgument: As :func:`check_place`; or the file cannot be read (``TLS_CA``).
+        InvalidArgument: As :func:`check_place`; or a certificate cannot be read (``TLS_CA``, ``TLS_CERT``).
     """
-    check_place(address, tls_ca)
-    if tls_ca is None:
+    check_place(address, access)
+    credentials = access.channel_credentials()
+    if credentials is None:
         return grpc.aio.insecure_channel(address, options=_options(address))
-    return grpc.aio.secure_channel(address, _credentials(tls_ca), options=_options(address))
+    return grpc.aio.secure_channel(address, credentials, options=_options(address))
 
 
-def open_blocking_channel(address: str, tls_ca: str | Path | None) -> grpc.Channel:
+def open_blocking_channel(address: str, access: Access) -> grpc.Channel:
     """A channel for threads; as :func:`open_channel` in all else."""
-    check_place(address, tls_ca)
-    if tls_ca is None:
+    check_place(address, access)
+    credentials = access.channel_credentials()
+    if credentials is None:
         return grpc.insecure_channel(address, options=_options(address))
-    return grpc.secure_channel(address, _credentials(tls_ca), options=_options(address))
+    return grpc.secure_channel(address, credentials, options=_options(address))
 
 
 async def send(call: Any, data: bytes) -> bool:
@@ -135,10 +137,14 @@ def translated(error: grpc.RpcError, address: str) -> BrokerError:
 
 def _options(address: str) -> list[tuple[str, int]]:
     options = [
-        # A dead broker is noticed in 40 s where a call is open. A broker of ours allows a ping every 5 s; on a server
-        # that allows fewer, the core itself doubles the time when it is told so. Without a call nothing is sent.
-        ("grpc.keepalive_time_ms", 30_000),
+        # A dead broker is noticed within 30 s where a call is open: the core waits the longer of its two timeouts. A
+        # broker of ours allows a ping every 5 s; on a server that allows fewer, the core itself doubles the time when
+        # it is told so. Without a call nothing is sent.
+        ("grpc.keepalive_time_ms", 15_000),
         ("grpc.keepalive_timeout_ms", 10_000),
+        ("grpc.http2.ping_timeout_ms", 10_000),
+        # The core waits for a ping's answer as long as the longer of these two, which is a minute by default.
+        ("grpc.http2.ping_timeout_ms", 10_000),
         ("grpc.http2.max_pings_without_data", 0),
         # A broker that came back is found again within seconds.
         ("grpc.initial_reconnect_backoff_ms", 100),
@@ -164,11 +170,3 @@ def _options(address: str) -> list[tuple[str, int]]:
 def _cause(text: str) -> str:
     """The end of what the core says of a failed connection; the rest is the same each time."""
     return next((text.rpartition(before)[2] for before in _BEFORE_CAUSE if before in text), text)
-
-
-def _credentials(tls_ca: str | Path) -> grpc.ChannelCredentials:
-    try:
-        return grpc.ssl_channel_credentials(Path(tls_ca).read_bytes())
-    except (OSError, ValueError) as error:
-        text = f"the certificates cannot be read: {error}"
-        raise InvalidArgument.of([FieldViolation("tls_ca", "TLS_CA", text)]) from None

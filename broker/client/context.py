@@ -17,6 +17,8 @@ import grpc.aio
 from contextbroker.v1 import context_service_pb2 as pb
 from contextbroker.v1 import provider_service_pb2
 
+from broker.client import records
+from broker.client.access import Access
 from broker.client.calls import (
     COMPOSE,
     LIST_PROVIDERS,
@@ -38,11 +40,14 @@ from broker.client.channel import (
     send,
     translated,
 )
+from broker.client.traces import calling, carried
 from broker.core.composition import Composition
 from broker.core.frames import Frame
+from broker.core.records import Observation, ProviderStatistics
 from broker.core.scores import UNIT, ScoreScale
 from broker.errors import Cancelled, Internal
 from broker.wire.listings import ListedProvider, ListedStrategy, read_providers, read_strategies
+from broker.wire.records import ListedComposition, Record, RecordReader, read_statistics
 
 
 class ContextClient:
@@ -56,15 +61,29 @@ class ContextClient:
     Args:
         address: ``host:port`` or ``unix:PATH``.
         tls_ca: File of the certificates, in PEM, that the broker's own must descend from; None: plain text.
+        tls_cert: File of this client's own certificate chain, in PEM, where the broker asks for one.
+        tls_key: File of its key.
+        token: A bearer token. Without TLS it goes to this machine's own broker alone.
+        token_file: File of a bearer token, read for each call, so that it can be renewed.
 
     Raises:
-        InvalidArgument: The address has another form (``ADDRESS``).
+        InvalidArgument: The address has another form (``ADDRESS``), or what proves the client's identity cannot be used
+            (``TLS_CERT``, ``TOKEN``, ``TOKEN_FILE``).
     """
 
-    def __init__(self, address: str = DEFAULT_ADDRESS, *, tls_ca: str | Path | None = None) -> None:
-        check_place(address, tls_ca)
+    def __init__(
+        self,
+        address: str = DEFAULT_ADDRESS,
+        *,
+        tls_ca: str | Path | None = None,
+        tls_cert: str | Path | None = None,
+        tls_key: str | Path | None = None,
+        token: str | None = None,
+        token_file: str | Path | None = None,
+    ) -> None:
+        self._access = Access(tls_ca, tls_cert, tls_key, token, token_file)
+        check_place(address, self._access)
         self.address = address
-        self._tls_ca = tls_ca
         self._opened: grpc.aio.Channel | None = None
 
     async def compose(
@@ -92,7 +111,8 @@ class ContextClient:
         """As :meth:`compose`, as it happens.
 
         Yields:
-            One ``Accepted``, any number of ``LaneUpdate``, every ``Placed`` in prompt order, last the ``Composition``.
+            One ``Accepted``, any number of ``LaneUpdate`` and, with ``snapshots``, of ``Snapshot``; every ``Placed`` in
+            prompt order, last the ``Composition``.
 
         Raises:
             BrokerError: As the class says; also :class:`~broker.errors.Internal` when the answer ends without its end.
@@ -100,18 +120,19 @@ class ContextClient:
         check_timeout(timeout)
         request = compose_data(goal, options)
         answer = Answer()
-        with self._typed():
-            call = self._channel.unary_stream(COMPOSE)(request, timeout=timeout)
-        try:
-            while True:
-                with self._typed():
-                    data = await call.read()
-                if data is grpc.aio.EOF:
-                    break
-                for event in answer.take(data):
-                    yield event
-        finally:
-            call.cancel()
+        with calling(COMPOSE, self._access.metadata()) as metadata:
+            with self._typed():
+                call = self._channel.unary_stream(COMPOSE)(request, timeout=timeout, metadata=metadata)
+            try:
+                while True:
+                    with self._typed():
+                        data = await call.read()
+                    if data is grpc.aio.EOF:
+                        break
+                    for event in answer.take(data):
+                        yield event
+            finally:
+                call.cancel()
         yield answer.result()
 
     async def providers(self, *, timeout: float | None = 10.0) -> tuple[ListedProvider, ...]:
@@ -148,7 +169,7 @@ class ContextClient:
         check_timeout(timeout)
         parts = push_data(provider, request_id, frames, scale)
         with self._typed():
-            call = self._channel.stream_stream(PUSH)(timeout=timeout)
+            call = self._channel.stream_stream(PUSH)(timeout=timeout, metadata=carried(self._access.metadata()))
             sender = asyncio.create_task(_deliver(call, parts), name="push")
             try:
                 data = await call.read()
@@ -159,6 +180,66 @@ class ContextClient:
         if data is grpc.aio.EOF:
             raise Internal("ANSWER_BROKEN", f"the broker at {self.address} did not say what it read; push again")
         return parsed(provider_service_pb2.PushResponse, data).frames
+
+    async def composition(self, composition_id: str, *, timeout: float | None = 30.0) -> Record:
+        """A composition as it was recorded.
+
+        Raises:
+            NotFound: The caller's tenant has none of this id (``COMPOSITION_UNKNOWN``); old ones are forgotten.
+            FailedPrecondition: The broker keeps no records (``NOT_KEPT``).
+            Unavailable: The records cannot be read now (``AUDIT_UNAVAILABLE``).
+            BrokerError: As the class says.
+        """
+        check_timeout(timeout)
+        request, reader = records.composition_data(composition_id), RecordReader()
+        with self._typed():
+            call = self._channel.unary_stream(records.GET_COMPOSITION)(
+                request, timeout=timeout, metadata=carried(self._access.metadata())
+            )
+            try:
+                while (data := await call.read()) is not grpc.aio.EOF:
+                    reader.take(parsed(pb.GetCompositionResponse, data))
+            finally:
+                call.cancel()
+        return reader.result()
+
+    async def compositions(
+        self,
+        *,
+        page_size: int = records.PAGE,
+        timeout: float | None = 10.0,
+        **wanted: Unpack[records.CompositionFilter],
+    ) -> AsyncGenerator[ListedComposition, None]:
+        """The recorded compositions that a filter means, newest first, over all pages; raises as :meth:`composition`.
+
+        Args:
+            page_size: Compositions that are fetched at once, 1 to 1000.
+            timeout: Seconds that fetching a page may take.
+            wanted: See :class:`~broker.client.records.CompositionFilter`.
+        """
+        pages = records.Pages(wanted, page_size)
+        while pages.more:
+            for listed in pages.take(await self._ask(records.LIST_COMPOSITIONS, pages.request(), timeout)):
+                yield listed
+
+    async def report(
+        self, composition_id: str, observations: Iterable[Observation], *, timeout: float | None = 10.0
+    ) -> None:
+        """Records what became of a composition's placed frames, all of it or nothing; what was seen once stays seen.
+
+        Raises:
+            InvalidArgument: A frame that is cited was not rendered, or one that is rendered not selected
+                (``INCOHERENT``); the composition did not place it (``FRAME_NOT_PLACED``).
+            BrokerError: As :meth:`composition`.
+        """
+        await self._ask(records.REPORT_ATTRIBUTION, records.report_data(composition_id, observations), timeout)
+
+    async def provider_statistics(
+        self, *, made_from: float | None = None, made_before: float | None = None, timeout: float | None = 30.0
+    ) -> tuple[ProviderStatistics, ...]:
+        """How each provider fared in a window of seconds since the epoch, by name; raises as :meth:`composition`."""
+        data = await self._ask(records.PROVIDER_STATISTICS, records.statistics_data(made_from, made_before), timeout)
+        return read_statistics(parsed(pb.GetProviderStatisticsResponse, data))
 
     async def close(self) -> None:
         """Ends every call and the connection; idempotent. The client opens a new one when it is used again."""
@@ -179,13 +260,15 @@ class ContextClient:
     def _channel(self) -> Any:
         # Made in the loop that uses it; gRPC's types leave out that bytes need no serializer.
         if self._opened is None:
-            self._opened = open_channel(self.address, self._tls_ca)
+            self._opened = open_channel(self.address, self._access)
         return self._opened
 
     async def _ask(self, method: str, request: bytes, timeout: float | None) -> bytes:
         check_timeout(timeout)
         with self._typed():
-            data: bytes = await self._channel.unary_unary(method)(request, timeout=timeout)
+            data: bytes = await self._channel.unary_unary(method)(
+                request, timeout=timeout, metadata=carried(self._access.metadata())
+            )
         return data
 
     @contextmanager

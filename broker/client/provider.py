@@ -7,13 +7,13 @@ import logging
 import os
 import secrets
 import socket
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from broker.client.access import Access
 from broker.client.answering import Answerer, AnswerFunction, answer_problem
-from broker.client.backoff import Backoff
+from broker.client.attachment import Attachment
 from broker.client.calls import ATTACH
 from broker.client.channel import DEFAULT_ADDRESS, open_channel
 from broker.client.running import until_signal
@@ -21,22 +21,10 @@ from broker.client.session import Session
 from broker.client.standing import Standing
 from broker.core.names import provider_name_problem
 from broker.core.scores import UNIT, ScoreScale
-from broker.errors import (
-    Aborted,
-    BrokerError,
-    FailedPrecondition,
-    FieldViolation,
-    InvalidArgument,
-    PermissionDenied,
-    Unauthenticated,
-    Unimplemented,
-)
+from broker.errors import FieldViolation, InvalidArgument
 from broker.wire.events import Hello, Rejection
 from broker.wire.frames import kind_number
 from broker.wire.typed import held, require
-
-GOOD_SESSION_SECONDS = 5.0
-"""A session that stood this long was a good one: the next failure waits as briefly as the first."""
 
 MAX_IN_FLIGHT = 10_000
 """Queries that a provider may take at once, at most."""
@@ -49,8 +37,8 @@ class Provider:
 
     It attaches to a broker, answers what it is asked, several questions at once, stops answering what the broker no
     longer wants, and attaches again when the connection is lost, after waits with jitter of at most 10 s, or longer
-    where the broker asks for it. An answer that raises ends its own lane as failed and nothing else; the error is in
-    the log of ``broker.client``.
+    where the broker asks for it. Where the broker renews the session, a new one stands before the old one ends. An
+    answer that raises ends its own lane as failed and nothing else; the error is in the log of ``broker.client``.
 
     Args:
         name: The provider's name: lower-case letters, digits, ``.``, ``_``, ``-``, at most 63.
@@ -108,7 +96,7 @@ class Provider:
         self._hello = Hello(name, instance, version, tuple(kinds), scale, max_in_flight)
         self._answerer = Answerer(name, answer)
         self._on_rejected = on_rejected
-        self._serving: _Serving | None = None
+        self._serving: Attachment | None = None
 
     @property
     def name(self) -> str:
@@ -125,6 +113,10 @@ class Provider:
         address: str = DEFAULT_ADDRESS,
         *,
         tls_ca: str | Path | None = None,
+        tls_cert: str | Path | None = None,
+        tls_key: str | Path | None = None,
+        token: str | None = None,
+        token_file: str | Path | None = None,
         on_attached: Callable[[str], None] | None = None,
     ) -> None:
         """Attaches and answers until :meth:`stop`, attaching again whenever the session ends otherwise.
@@ -132,6 +124,10 @@ class Provider:
         Args:
             address: The broker's, ``host:port`` or ``unix:PATH``.
             tls_ca: File of the certificates, in PEM, that the broker's own must descend from; None: plain text.
+            tls_cert: File of this client's own certificate chain, in PEM, where the broker asks for one.
+            tls_key: File of its key.
+            token: A bearer token. Without TLS it goes to this machine's own broker alone.
+            token_file: File of a bearer token, read for each session, so that it can be renewed.
             on_attached: Told the session's id each time that the provider has attached.
 
         Raises:
@@ -145,11 +141,10 @@ class Provider:
         if self._serving is not None:
             raise RuntimeError("this provider is serving already; make another one for another broker")
         require(("on_attached", on_attached, Callable[[str], None] | None))
-        # One for all attempts: it has one connection at most, and each further one could stand as long as any of its
-        # calls is referred to.
-        channel = open_channel(address, tls_ca)
-        self._serving = serving = _Serving()
-        standing, backoff = Standing(self.name, address), Backoff()
+        access = Access(tls_ca, tls_cert, tls_key, token, token_file)
+        standing = Standing(self.name, address)
+        # Of all sessions together: while one takes over from another, both have questions open.
+        room = asyncio.Semaphore(self._hello.max_in_flight)
 
         def attached(session_id: str) -> None:
             standing.attached(session_id)
@@ -159,30 +154,17 @@ class Provider:
             standing.rejected(rejection)
             _tell(self._on_rejected, rejection)
 
-        def session() -> Session:
-            call: Any = channel.stream_stream(ATTACH)()
-            return Session(call, address, self._hello, self._answerer, attached, rejected)
+        def session(channel: Any, changed: Callable[[], None]) -> Session:
+            call = channel.stream_stream(ATTACH)(metadata=access.metadata())
+            return Session(call, address, self._hello, self._answerer, attached, rejected, changed, room)
 
+        self._serving = serving = Attachment(
+            lambda: open_channel(address, access), session, standing, renews=token_file is not None
+        )
         try:
-            while serving.grace is None:
-                started = time.monotonic()
-                pause = None
-                try:
-                    await serving.run(session())
-                except BrokerError as error:
-                    if serving.grace is not None:
-                        break
-                    if _is_final(error):
-                        raise
-                    standing.failed(error)
-                    pause = error.retry_after
-                if time.monotonic() - started >= GOOD_SESSION_SECONDS:
-                    backoff.reset()
-                await serving.pause(backoff.wait(pause))
+            await serving.run()
         finally:
             self._serving = None
-            await channel.close()
-            serving.ended.set()
 
     async def stop(self, grace: float = 5.0) -> None:
         """Detaches, finishes what is open within ``grace`` seconds, and lets :meth:`serve` return; idempotent.
@@ -203,6 +185,10 @@ class Provider:
         address: str = DEFAULT_ADDRESS,
         *,
         tls_ca: str | Path | None = None,
+        tls_cert: str | Path | None = None,
+        tls_key: str | Path | None = None,
+        token: str | None = None,
+        token_file: str | Path | None = None,
         on_attached: Callable[[str], None] | None = None,
         grace: float = 5.0,
     ) -> None:
@@ -214,55 +200,20 @@ class Provider:
             BrokerError: As :meth:`serve`.
         """
         require(("grace", grace, float))
-        asyncio.run(self._run(address, tls_ca, on_attached, grace))
 
-    async def _run(
-        self,
-        address: str,
-        tls_ca: str | Path | None,
-        on_attached: Callable[[str], None] | None,
-        grace: float,
-    ) -> None:
-        serve = self.serve(address, tls_ca=tls_ca, on_attached=on_attached)
-        await until_signal(serve, lambda: self.stop(grace))
+        async def main() -> None:
+            serving = self.serve(
+                address,
+                tls_ca=tls_ca,
+                tls_cert=tls_cert,
+                tls_key=tls_key,
+                token=token,
+                token_file=token_file,
+                on_attached=on_attached,
+            )
+            await until_signal(serving, lambda: self.stop(grace))
 
-
-class _Serving:
-    """What one call of :meth:`Provider.serve` keeps.
-
-    Attributes:
-        grace: Seconds that a stop allows; None while none was asked for.
-        session: The session that stands; None between two.
-        ended: Set when the call has returned or raised.
-    """
-
-    def __init__(self) -> None:
-        self.grace: float | None = None
-        self.session: Session | None = None
-        self.ended = asyncio.Event()
-        self._woken = asyncio.Event()
-
-    def stop(self, grace: float) -> None:
-        self.grace = grace
-        self._woken.set()
-        if self.session is not None:
-            self.session.end(grace)
-
-    async def run(self, session: Session) -> None:
-        """One session, from its call to its end."""
-        self.session = session
-        try:
-            await session.run()
-        finally:
-            self.session = None
-
-    async def pause(self, seconds: float) -> None:
-        """Waits, or less where a stop is asked for."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._woken.wait()
-        except TimeoutError:
-            return
+        asyncio.run(main())
 
 
 Told = TypeVar("Told")
@@ -275,15 +226,6 @@ def _tell(listener: Callable[[Told], None] | None, news: Told) -> None:
         listener(news)
     except Exception:
         log.exception("a callback failed")
-
-
-def _is_final(error: BrokerError) -> bool:
-    """Whether trying again is sure to end the same way, or to do harm."""
-    if isinstance(error, InvalidArgument | PermissionDenied | Unauthenticated | Unimplemented):
-        return True
-    if isinstance(error, FailedPrecondition):
-        return error.reason == "SCALE_CONFLICT"
-    return isinstance(error, Aborted) and error.reason == "FENCED"
 
 
 def _is_text(value: str) -> bool:

@@ -51,6 +51,12 @@ class Session:
         answerer: The user's function.
         on_attached: Told the session's id.
         on_rejected: Told what the broker did not take.
+        on_changed: Called when the session was welcomed, and when it is to drain.
+        room: What queries of this and other sessions of the provider are answered within; None: ``max_in_flight``.
+
+    Attributes:
+        welcomed: Whether it stands.
+        draining: Whether the broker wants it to end; it goes on until :meth:`leave`.
     """
 
     def __init__(
@@ -61,6 +67,8 @@ class Session:
         answerer: Answerer,
         on_attached: Callable[[str], None],
         on_rejected: Callable[[Rejection], None],
+        on_changed: Callable[[], None] = lambda: None,
+        room: asyncio.Semaphore | None = None,
     ) -> None:
         self._call = call
         self._address = address
@@ -68,17 +76,28 @@ class Session:
         self._answerer = answerer
         self._on_attached = on_attached
         self._on_rejected = on_rejected
+        self._on_changed = on_changed
+        self.welcomed = False
+        self._drain_by: float | None = None
         self._limits = DEFAULT_LIMITS
         self._outbox: Outbox = asyncio.Queue(OUTBOX)
-        self._room = asyncio.Semaphore(hello.max_in_flight)
+        self._room = asyncio.Semaphore(hello.max_in_flight) if room is None else room
         self._open: dict[str, tuple[Answering, asyncio.Task[None]]] = {}
         self._cancelled: deque[str] = deque(maxlen=REMEMBERED)
         self._reader: asyncio.Task[None] | None = None
-        self._welcomed = False
         self._close_at: float | None = None
         self._closer: asyncio.TimerHandle | None = None
         self._expired = False
         self._changed = asyncio.Event()
+
+    @property
+    def draining(self) -> bool:  # noqa: D102 - see the class
+        return self._drain_by is not None
+
+    def leave(self) -> None:
+        """Ends as the broker wants it: no more queries, and what is open finished in the time that it gave."""
+        if self._drain_by is not None:
+            self.end(max(0.0, self._drain_by - asyncio.get_running_loop().time()))
 
     def end(self, grace: float) -> None:
         """Takes no more queries, finishes open ones within ``grace`` seconds, then closes. The shortest grace wins."""
@@ -96,7 +115,7 @@ class Session:
         self._changed.set()
 
     async def run(self) -> None:
-        """Returns when the session was ended in order, by :meth:`end` or by the broker's Drain.
+        """Returns when the session was ended in order, by :meth:`end`.
 
         Raises:
             BrokerError: It was refused, or broke.
@@ -106,11 +125,11 @@ class Session:
         self._reader = asyncio.create_task(self._read(), name="provider-reader")
         self._reader.add_done_callback(lambda _: self._changed.set())
         try:
-            if not await self._until(lambda: self._welcomed or self._ending or self._heard_all, WELCOME_SECONDS):
+            if not await self._until(lambda: self.welcomed or self._ending or self._heard_all, WELCOME_SECONDS):
                 text = f"what listens at {self._address} did not welcome the provider in {WELCOME_SECONDS:g} s"
                 raise Unavailable("NO_WELCOME", f"{text}; is it a broker?")
             await self._until(lambda: self._ending or self._heard_all)
-            if self._welcomed and not self._heard_all:
+            if self.welcomed and not self._heard_all:
                 await self._finish()
             if self._heard_all:
                 self._judge()
@@ -223,14 +242,15 @@ class Session:
             raise Internal(
                 "ANSWER_BROKEN", f"the broker at {self._address} sent what cannot be read: {error}"
             ) from None
-        if isinstance(message, Welcome) == self._welcomed:
+        if isinstance(message, Welcome) == self.welcomed:
             raise Internal("ANSWER_BROKEN", f"the broker at {self._address} must send one Welcome, and send it first")
         match message:
             case Welcome():
                 self._limits = read_limits(data)
-                self._welcomed = True
+                self.welcomed = True
                 self._changed.set()
                 self._on_attached(message.session_id)
+                self._on_changed()
             case Ask():
                 self._start(message)
             case Cancel():
@@ -242,8 +262,9 @@ class Session:
             case Rejection():
                 self._reject(message)
             case Draining():
-                log.info("the broker at %s is stopping; open queries are finished first", self._address)
-                self.end(message.remaining_ms / 1000)
+                log.info("the broker at %s ends this session; attaching anew, then finishing it", self._address)
+                self._drain_by = asyncio.get_running_loop().time() + message.remaining_ms / 1000
+                self._on_changed()
 
     def _reject(self, rejection: Rejection) -> None:
         if rejection.query_id in self._cancelled and all(one.reason == NOT_OPEN for one in rejection.violations):

@@ -47,11 +47,15 @@ class Found:
 
     Attributes:
         index: Which of the known texts.
+        start: Place of its first character in :attr:`Answer.text`.
+        end: Place behind its last one.
         line: Of the answer, from 1, on which it starts.
         marked: Whether it stands in brackets or between quotes or other marks.
     """
 
     index: int
+    start: int
+    end: int
     line: int
     marked: bool
 
@@ -77,13 +81,16 @@ def one_spaced(text: str) -> str:
 class Answer:
     """A model's answer.
 
+    Attributes:
+        text: It, with each run of white space as one space.
+
     Args:
         text: As the model wrote it.
     """
 
     def __init__(self, text: str) -> None:
         self._line_starts = [match.end() for match in re.finditer("\n", text)]
-        self._text, self._origins = _collapsed(text)
+        self.text, self._origins = _collapsed(text)
         # Of one length with the text, so that places in one are places in the other.
         self._without_code, _ = _collapsed(_CODE.sub(lambda match: re.sub(r"\S", "\x00", match[0]), text))
         self._brackets = [
@@ -109,7 +116,7 @@ class Answer:
                 continue
             within = taken[first : bisect_right(starts, end)]
             claims += self._claims(start + 1, end - 1, [(begin, stop) for begin, stop, _ in within])
-        found = [Found(index, self._line(start), self._is_marked(start, end)) for start, end, index in taken]
+        found = [Found(index, start, end, self.line(start), self._is_marked(start, end)) for start, end, index in taken]
         return found, claims
 
     def _occurrences(self, known: Sequence[str]) -> list[tuple[int, int, int]]:
@@ -125,44 +132,52 @@ class Answer:
 
     def _places(self, index: int, known: str) -> Iterator[tuple[int, int, int]]:
         needs_marks = _WORD_ALONE.fullmatch(known) is not None
-        start = self._text.find(known)
+        start = self.text.find(known)
         while start >= 0:
             end = start + len(known)
             if self._is_whole(start, end) and not (needs_marks and not self._is_marked(start, end)):
                 yield start, end, index
-            start = self._text.find(known, start + 1)
+            start = self.text.find(known, start + 1)
 
     def _is_whole(self, start: int, end: int) -> bool:
-        text = self._text
+        text = self.text
         runs_on = (_is_word(text[start]) and _RUNS_ON_BEFORE.search(text[max(0, start - 2) : start]) is not None) or (
             _is_word(text[end - 1]) and _RUNS_ON_AFTER.match(text, end) is not None
         )
         return not runs_on
 
+    def in_brackets(self, start: int, end: int) -> bool:
+        """Whether a part of the text stands in brackets that can claim something."""
+        place = bisect_right(self._brackets, (start, len(self.text))) - 1
+        return place >= 0 and end < self._brackets[place][1]
+
     def _is_marked(self, start: int, end: int) -> bool:
-        place = bisect_right(self._brackets, (start, len(self._text))) - 1
-        if place >= 0 and end < self._brackets[place][1]:
+        if self.in_brackets(start, end):
             return True
-        before, after = self._text[start - 1 : start] if start else "", self._text[end : end + 1]
+        before, after = self.text[start - 1 : start] if start else "", self.text[end : end + 1]
         return bool(before and after) and before in _OPENING and after in _CLOSING
 
     def _claims(self, start: int, end: int, labels: Iterable[tuple[int, int]]) -> Iterator[Claim]:
         """What a bracket's pieces claim: those that hold no label. Separators inside a label separate nothing."""
-        if self._text[end] == "]" and _LINK.match(self._text, end + 1):
+        if self.text[end] == "]" and _LINK.match(self.text, end + 1):
             return
-        inside = self._text[start:end]
+        parts: list[str] = []
+        at = start
         for begin, stop in labels:
-            inside = inside[: begin - start] + "\x00" * (stop - begin) + inside[stop - start :]
+            parts += self.text[at:begin], "\x00" * (stop - begin)
+            at = stop
+        inside = "".join((*parts, self.text[at:end]))
         at = 0
         for separator in [*_SEPARATOR.finditer(inside), None]:
             stop = separator.start() if separator is not None else len(inside)
             piece = inside[at:stop]
             text = piece.strip(_STRIPPED).removeprefix("^")
             if "\x00" not in piece and not _ASIDE.fullmatch(text):
-                yield Claim(text, self._line(start + at))
+                yield Claim(text, self.line(start + at))
             at = separator.end() if separator is not None else stop
 
-    def _line(self, place: int) -> int:
+    def line(self, place: int) -> int:
+        """The line of the answer, from 1, that a place in the text stands on."""
         origin = self._origins[min(place, len(self._origins) - 1)]
         return bisect_right(self._line_starts, origin) + 1
 

@@ -38,7 +38,7 @@ from broker.core.strategies import (
 )
 
 _NOT_ADMITTED = frozenset(
-    {Reason.LANE_REFUSED, Reason.LANE_PARTIAL, Reason.BELOW_FLOOR, Reason.OUTSIDE_VALIDITY},
+    {Reason.LANE_REFUSED, Reason.LANE_PARTIAL, Reason.BELOW_FLOOR, Reason.OUTSIDE_VALIDITY, Reason.PUSH_TRIMMED},
 )
 """Reasons of checked frames that were never weighed against any other."""
 
@@ -161,8 +161,12 @@ def _entry_row(entry: Entry, floor: Floor | None, *, include_scores: bool) -> Au
         score=score,
         escaped_characters=entry.block.escaped_characters if entry.block is not None else 0,
         neutralised_fences=entry.block.neutralised_fences if entry.block is not None else 0,
+        role_tokens=entry.block.role_tokens if entry.block is not None else 0,
         prior_rank=entry.prior_rank,
         rerank_score="" if entry.rerank_score is None else format(entry.rerank_score, ".17g"),
+        tokens=candidate.tokens,
+        admitted=entry.reason not in _NOT_ADMITTED,
+        recorded_at=candidate.frame.recorded_at if entry.conflicts else "",
     )
 
 
@@ -181,6 +185,7 @@ def _slip_row(lane: Lane, slip: Slip, floor: Floor | None, *, include_scores: bo
         reason=reason,
         detail=detail,
         score=score,
+        tokens=slip.tokens,
     )
 
 

@@ -3,7 +3,8 @@
 The prompt tells a model to cite a block by its label and, where labels are equal, as ``label (provider/id)``. Three
 texts therefore name a placed frame: its citation label, ``label (provider/id)`` of any frame, and ``provider/id``
 alone; each as it stands in the prompt, or with its escapes turned back. A label that several placed frames share names
-none of them and is reported as ambiguous, not as invented.
+none of them and is reported as ambiguous, not as invented. A label with the name of another frame behind it, or of
+none, is invented: it cites neither.
 
 Case is exact, for labels that differ in it are two labels; what an invented text comes near to is said beside it. That
 a label is cited says nothing of whether its frame bears the sentence out.
@@ -15,14 +16,16 @@ import difflib
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from broker.core.answers import Answer, Claim, Found, one_spaced
 from broker.core.composition import Citation, Composition
-from broker.core.escaping import escape_header, unescape
 from broker.core.frames import Frame, FrameRef
+from broker.core.render.escaping import escape_header, unescape
+from broker.core.render.markdown import in_heading
+from broker.core.request import RenderMode
 
 _NAMED = re.compile(r"\((?P<provider>[a-z0-9][a-z0-9._-]{0,62})/(?P<id>[^()\s][^()]*)\)")
 MOST_COMPARED = 100
@@ -106,6 +109,17 @@ class Invented:
 
 
 @dataclass(frozen=True, slots=True)
+class _Misnamed(Claim):
+    """A label and a name behind it that is not its frame's.
+
+    Attributes:
+        name_at: Place of the name.
+    """
+
+    name_at: int
+
+
+@dataclass(frozen=True, slots=True)
 class CitationReport:
     """What an answer cites.
 
@@ -131,7 +145,10 @@ def verify_citations(answer: str, composition: Composition) -> CitationReport:
     """
     names = _names(composition)
     texts = list(names)
-    found, claims = Answer(answer).read(texts)
+    read = Answer(answer)
+    occurrences, claims = read.read(texts)
+    providers = {lane.provider for lane in composition.summary.lanes}
+    found, misnamed = _rightly_named(read, occurrences, providers)
     of_text: dict[str, list[Found]] = defaultdict(list)
     of_citation: dict[Citation, list[Found]] = defaultdict(list)
     for one in found:
@@ -152,7 +169,7 @@ def verify_citations(answer: str, composition: Composition) -> CitationReport:
             if (places := of_citation.get(citation))
         ),
         ambiguous=ambiguous,
-        invented=_invented([*claims, *_false_names(answer, composition, names)], composition),
+        invented=_invented([*claims, *misnamed, *_false_names(read, providers, names, misnamed)], composition),
         uncited=tuple(c for c in composition.citations if c not in of_citation and c not in maybe),
     )
 
@@ -163,12 +180,14 @@ def _names(composition: Composition) -> dict[str, list[Citation]]:
     for citation in composition.citations:
         own[one_spaced(citation.label)].append(citation)
     others: dict[str, list[Citation]] = defaultdict(list)
+    # A model reads Markdown as it is written, and may cite a label with the backslashes that it stands behind.
+    written = in_heading if composition.summary.render.mode == RenderMode.MARKDOWN.value else str
     label_of = {placed.position: _shown_label(placed.frame) for placed in composition.placed}
     for citation in composition.citations:
         label = one_spaced(label_of.get(citation.position, citation.label))
         name = _name(citation.frame)
         shown = (one_spaced(citation.label), f"{label} ({name})", name, label)
-        for text in dict.fromkeys((*shown, *(one_spaced(unescape(text)) for text in shown))):
+        for text in dict.fromkeys((*shown, *map(written, shown), *(one_spaced(unescape(text)) for text in shown))):
             if text not in own:
                 others[text].append(citation)
     return {text: list(dict.fromkeys(meant)) for text, meant in {**own, **others}.items() if text}
@@ -182,15 +201,36 @@ def _name(ref: FrameRef) -> str:
     return one_spaced(f"{ref.provider}/{escape_header(ref.frame_id).text}")
 
 
-def _false_names(answer: str, composition: Composition, names: Mapping[str, object]) -> list[Claim]:
+def _rightly_named(
+    answer: Answer, occurrences: Sequence[Found], providers: Collection[str]
+) -> tuple[list[Found], list[_Misnamed]]:
+    """Occurrences but for those with another frame's name behind them, and these with it: one of its own is in it."""
+    found: list[Found] = []
+    misnamed: list[_Misnamed] = []
+    end = 0
+    for one in occurrences:
+        if one.start < end:
+            continue
+        name = _NAMED.match(answer.text, one.end + 1) if answer.text[one.end : one.end + 1] == " " else None
+        if name is None or name["provider"] not in providers:
+            found.append(one)
+        else:
+            end = name.end()
+            misnamed.append(_Misnamed(answer.text[one.start : end], one.line, name.start()))
+    return found, misnamed
+
+
+def _false_names(
+    answer: Answer, providers: Collection[str], names: Mapping[str, object], misnamed: Sequence[_Misnamed]
+) -> list[Claim]:
     """``(provider/id)`` of a provider that is there and a frame that is not; inside brackets it is a claim already."""
-    providers = {lane.provider for lane in composition.summary.lanes}
-    outside = re.sub(r"\[[^\[\]]*\]|【[^【】]*】", lambda match: re.sub(r"\S", " ", match[0]), answer)
+    claimed = {one.name_at for one in misnamed}
     claims = []
-    for match in _NAMED.finditer(outside):
+    for match in _NAMED.finditer(answer.text):
         text = one_spaced(f"{match['provider']}/{match['id']}")
-        if match["provider"] in providers and text not in names:
-            claims.append(Claim(text, answer.count("\n", 0, match.start()) + 1))
+        told = match.start() in claimed or answer.in_brackets(*match.span())
+        if match["provider"] in providers and text not in names and not told:
+            claims.append(Claim(text, answer.line(match.start())))
     return claims
 
 
@@ -206,7 +246,8 @@ class _Nearest:
     """Says what an invented text comes near to."""
 
     def __init__(self, composition: Composition) -> None:
-        self._labels = [citation.label for citation in composition.citations]
+        own = [_shown_label(placed.frame) for placed in composition.placed]
+        self._labels = list(dict.fromkeys([*(citation.label for citation in composition.citations), *own]))
         self._compared = 0
         placed = {citation.frame for citation in composition.citations}
         self._by_case = {one_spaced(label).casefold(): label for label in self._labels}

@@ -14,12 +14,15 @@ from broker.core.audit import floor_records, lane_summary, reasons_of, rows_of, 
 from broker.core.composition import AuditSummary, BudgetRecord, Citation, Composition, Placed
 from broker.core.duplicates import first_copies, joint_provenance
 from broker.core.entries import Entry
+from broker.core.fitting import fitted
 from broker.core.lanes import Lane
-from broker.core.packing import Overhead, overhead_of, pack
-from broker.core.placement import place
+from broker.core.limits import limit_conflicts, limits_of
+from broker.core.packing import Overhead, overhead_of, usable_tokens
 from broker.core.plan import Plan, rank_lanes
-from broker.core.rendering import render_closing, render_preamble, unique_labels
-from broker.core.request import CompositionRequest, Policy
+from broker.core.render.labels import unique_labels
+from broker.core.render.modes import render_record, renderer_of
+from broker.core.render.seals import sealer_of
+from broker.core.request import CompositionRequest, Placement, Policy
 from broker.core.rerank import Reranked, rerank
 
 
@@ -39,6 +42,7 @@ def compose(lanes: Sequence[Lane], request: CompositionRequest, policy: Policy) 
     Raises:
         InvalidArgument: ``BUDGET_TOO_SMALL``: ``max_tokens`` does not hold the prompt's own texts.
             ``TIMESTAMP_MALFORMED``: ``as_of`` is not a moment.
+        KeyError: The strategy is a plugin, or the tokenizer one, that the policy does not have.
         ValueError: Two lanes have one provider, or the request asks for a rerank.
     """
     return finish(rank_lanes(lanes, request, policy))
@@ -63,8 +67,8 @@ def finish(plan: Plan, reranked: Reranked | None = None) -> Composition:
     request, lanes = plan.request, plan.lanes
     record = rerank(plan.ranked, request.rerank, len(plan.candidates), reranked)
     ranked = sorted(plan.ranked, key=lambda entry: entry.rank)
-    taken = pack([entry for entry in ranked if not entry.reason], plan.space, request, plan.policy.max_block_bytes)
-    placed = _placed(taken, request)
+    ordered, placement = fitted([entry for entry in ranked if not entry.reason], plan)
+    placed = _placed(ordered)
     usage = usage_of(lanes, plan.offered)
     rows = [
         row
@@ -80,33 +84,44 @@ def finish(plan: Plan, reranked: Reranked | None = None) -> Composition:
         audit=tuple(rows),
         summary=AuditSummary(
             strategy=strategy_record(request.strategy, plan.policy.plugins, plan.named, plan.repairs),
-            placement=request.placement.value,
+            placement=placement.value,
+            placement_asked=request.placement.value,
+            fold_min_tokens=request.fold_min_tokens if request.placement is Placement.AUTO else 0,
             duplicates=request.duplicates.value,
             budget=BudgetRecord(
                 max_tokens=request.max_tokens,
+                usable=usable_tokens(request.max_tokens, request.safety_factor),
                 preamble=plan.texts.preamble,
                 closing=plan.texts.closing,
                 frames=sum(frame.cost for frame in placed),
+                counter=f"{plan.counter.name} {plan.counter.version}".rstrip(),
+                safety_factor=request.safety_factor,
+                split=request.budget_split.value,
             ),
             lanes=tuple(lane_summary(lane, usage.providers[lane.provider]) for lane in lanes),
             floors=floor_records(request.floors, lanes, rows),
             rows=len(rows),
             reasons=reasons_of(rows),
             rerank=record,
+            render=render_record(request),
+            limit_conflicts=tuple(limit_conflicts(request, len({entry.provider for entry in ranked}), record)),
+            limits=limits_of(request, plan.policy),
         ),
         usage=usage,
         preamble=plan.preamble,
         closing=plan.closing,
+        separator=plan.separator,
     )
 
 
-def overhead(request: CompositionRequest) -> Overhead:
+def overhead(request: CompositionRequest, policy: Policy) -> Overhead:
     """Tokens of preamble and closing, the restated question among them: what a prompt takes before its first frame."""
-    return overhead_of(render_preamble(request), render_closing(request))
+    renderer = renderer_of(request.mode, sealer_of(request.fence, policy.seal_key))
+    texts = renderer.preamble(request.question), renderer.closing(request.question)
+    return overhead_of(*texts, policy.counters[request.tokenizer])
 
 
-def _placed(taken: Sequence[Entry], request: CompositionRequest) -> tuple[Placed, ...]:
-    ordered = place(taken, request.placement, lambda entry: entry.ref)
+def _placed(ordered: Sequence[Entry]) -> tuple[Placed, ...]:
     labels = unique_labels([entry.block for entry in ordered if entry.block is not None])
     placed = []
     for position, (entry, label) in enumerate(zip(ordered, labels, strict=True), 1):

@@ -18,6 +18,19 @@ INCLUDED = "INCLUDED"
 """Key of placed frames in :attr:`AuditSummary.reasons`."""
 
 
+class AuditState(Enum):
+    """Whether a composition is on record."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    """No one has said."""
+    RECORDED = "RECORDED"
+    """It was committed before its end was sent."""
+    DEGRADED = "DEGRADED"
+    """It could not be recorded, and the operator chose to answer without."""
+    NOT_KEPT = "NOT_KEPT"
+    """The operator keeps no records."""
+
+
 class Reason:
     """Why a frame was left out: one of these for every excluded frame."""
 
@@ -29,6 +42,8 @@ class Reason:
     """Its lane was cut short, and the request drops those."""
     BELOW_FLOOR = "BELOW_FLOOR"
     """Its own provider's floor."""
+    PUSH_TRIMMED = "PUSH_TRIMMED"
+    """Its lane was pushed, by one who could not know the grant, and the better frames of it take that up."""
     OUTSIDE_VALIDITY = "OUTSIDE_VALIDITY"
     """Its validity window does not hold the request's ``as_of``."""
     DUPLICATE = "DUPLICATE"
@@ -39,10 +54,12 @@ class Reason:
     """It is not among the ``top_n`` that the reranker was to keep."""
     PROVIDER_FRAME_LIMIT = "PROVIDER_FRAME_LIMIT"
     """Its local rank is past ``max_frames_per_provider``."""
+    SOURCE_FRAME_LIMIT = "SOURCE_FRAME_LIMIT"
+    """It had to wait behind ``max_frames_per_source`` others of its source, and then there was no room."""
     FRAME_LIMIT = "FRAME_LIMIT"
     """``max_frames`` were already taken."""
     OVER_BUDGET = "OVER_BUDGET"
-    """Its block costs more than what remained."""
+    """Its block costs more than what remained; or it does not, and the joined prompt counts more than its parts."""
     BLOCK_TOO_LARGE = "BLOCK_TOO_LARGE"
     """Its rendered block is larger than the operator allows."""
 
@@ -58,8 +75,8 @@ class Placed:
         local_rank: Its place among its provider's frames, from 1, duplicates gone.
         rank: Its place over all lanes, from 1, after the reranker where one was applied.
         frame: Without score and token_cost, with the broker's own digest and every copy's provenance.
-        rendered: Its block as it stands in the prompt.
-        cost: Tokens of that block.
+        rendered: Its block as it stands in the prompt; empty in the mode ``NONE``.
+        cost: Tokens of that block with the separator behind it; in the mode ``NONE`` of its content.
         citation_label: Unique in this composition.
         vouchers: Every provider's copy of the evidence, the kept one first.
     """
@@ -115,8 +132,10 @@ class AuditRow:
         local_rank: Its place in its lane once duplicates are gone, from 1; 0: none.
         rank: Its place over all lanes, from 1, after the reranker where one was applied; 0: not ranked.
         position: Its place in the prompt from the top, from 1; 0: not placed.
-        cost: Tokens of its rendered block; 0: not rendered.
-        remaining: Tokens left when packing came to it, where the reason is ``OVER_BUDGET``.
+        cost: Tokens of its block with the separator behind it, in the mode ``NONE`` of its content; 0: it did not come
+            so far.
+        remaining: Tokens left when packing came to it, where the reason is ``OVER_BUDGET``; at least its cost where
+            the frame fitted and the prompt, counted as one text, did not.
         duplicate_of: The kept copy, where the reason is ``DUPLICATE``.
         conflicts: Frames that name the same source region with other bytes.
         score: On request only.
@@ -124,6 +143,10 @@ class AuditRow:
         neutralised_fences: Fence look-alikes neutralised in its block.
         prior_rank: Its place over all lanes before the reranker, from 1; 0: not ranked, or none was applied.
         rerank_score: The reranker's score, 17 significant digits; empty: none.
+        role_tokens: Role tokens of common chat formats in its content, which stand in its block as data.
+        tokens: Tokens of its content, (UTF-8 bytes + 3) // 4: what the usage counts as offered.
+        admitted: Whether it passed the checks and its floor: then the usage counts those tokens as admitted.
+        recorded_at: When it says that it was recorded, where it has conflicts; else empty.
     """
 
     provider: str
@@ -145,6 +168,10 @@ class AuditRow:
     neutralised_fences: int = 0
     prior_rank: int = 0
     rerank_score: str = ""
+    role_tokens: int = 0
+    tokens: int = 0
+    admitted: bool = False
+    recorded_at: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,18 +208,79 @@ class StrategyRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetRecord:
-    """What the budget went to, in tokens; ``preamble + frames + closing <= max_tokens``."""
+    """What the budget went to, in tokens; ``preamble + frames + closing <= usable <= max_tokens``.
+
+    Attributes:
+        max_tokens: What the caller allowed.
+        usable: ``max_tokens`` by the safety factor, rounded down.
+        preamble: Of the text above the evidence.
+        closing: Of the text below it.
+        frames: Of all blocks, each counted with the separator behind it.
+        counter: What counted them: ``bytes/4``, or a tokenizer's name and the digest of its file.
+        safety_factor: What ``max_tokens`` was divided by; 1: nothing.
+        split: How the lanes' grants were cut.
+    """
 
     max_tokens: int
+    usable: int
     preamble: int
     closing: int
     frames: int
     counter: str = "bytes/4"
+    safety_factor: float = 1.0
+    split: str = "FULL"
 
     @property
     def used(self) -> int:
         """Tokens of the whole prompt."""
         return self.preamble + self.frames + self.closing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitsRecord:
+    """What bounds the frames taken, beside tokens; None: nothing does.
+
+    Attributes:
+        max_frames: Frames in all: by the caller or by the operator, whichever allows fewer.
+        max_frames_per_provider: Frames of one provider, its best by local rank.
+        max_frames_per_source: Frames of one source that are taken before any more of it.
+        max_block_bytes: UTF-8 bytes of one rendered block, in the mode ``NONE`` of one content.
+    """
+
+    max_frames: int | None = None
+    max_frames_per_provider: int | None = None
+    max_frames_per_source: int | None = None
+    max_block_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LimitConflict:
+    """A limit of the request that could not do what it says, because another was tighter.
+
+    Attributes:
+        limit: Its field's name, such as ``max_frames``.
+        overridden_by: The tighter one's.
+        message: Both, with their figures.
+    """
+
+    limit: str
+    overridden_by: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenderRecord:
+    """How the context was written.
+
+    Attributes:
+        mode: The mode's name.
+        fence: The fence's; empty where the mode has none.
+        restated_question: Whether the question was restated.
+    """
+
+    mode: str = "FENCED"
+    fence: str = "SEALED"
+    restated_question: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +336,12 @@ class AuditSummary:
         rows: Audit rows in all.
         reasons: Frames by exclusion reason, placed ones under :data:`INCLUDED`.
         rerank: The second ranking; None: the request asked for none.
+        placement: The one that was applied; where ``AUTO`` was asked for, what it came to.
+        placement_asked: The one that was asked for.
+        fold_min_tokens: From how many tokens on ``AUTO`` folds; 0 where it was not asked for.
+        render: How the context was written.
+        limit_conflicts: Limits that others overrode.
+        limits: What bounded the frames taken.
     """
 
     strategy: StrategyRecord
@@ -259,6 +353,11 @@ class AuditSummary:
     rows: int
     reasons: Mapping[str, int]
     rerank: RerankRecord | None = None
+    placement_asked: str = ""
+    fold_min_tokens: int = 0
+    render: RenderRecord = RenderRecord()
+    limit_conflicts: tuple[LimitConflict, ...] = ()
+    limits: LimitsRecord = LimitsRecord()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,9 +392,11 @@ class Composition:
         usage: Frames and tokens.
         preamble: The text above the evidence.
         closing: The text below it.
+        separator: What stands between two blocks.
         composition_id: The broker's name for it; empty where no broker gave one.
         request_id: The request's name; empty where no broker took it.
-        prompt: The text for the model: preamble, every placed block in order, closing.
+        audit_state: Whether it is on record.
+        prompt: The text for the model: preamble, every placed block in order, separators between, closing.
     """
 
     placed: tuple[Placed, ...]
@@ -305,10 +406,12 @@ class Composition:
     usage: Usage
     preamble: str
     closing: str
+    separator: str = ""
     composition_id: str = ""
     request_id: str = ""
+    audit_state: AuditState = AuditState.UNSPECIFIED
 
     @property
     def prompt(self) -> str:
-        """The text for the model: preamble, every placed block in order, closing."""
-        return "".join((self.preamble, *(placed.rendered for placed in self.placed), self.closing))
+        """The text for the model: preamble, every placed block in order, separators between, closing."""
+        return "".join((self.preamble, self.separator.join(placed.rendered for placed in self.placed), self.closing))

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from broker.core.frames import Frame, FrameRef
 from broker.core.lanes import Candidate, Lane
-from broker.core.rendering import Block
+from broker.core.render.renderer import Block
 from broker.core.scores import lane_key
 
 

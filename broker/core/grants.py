@@ -11,11 +11,15 @@ class Allowance:
     Args:
         max_frames: Frames granted.
         max_tokens: Tokens granted, (UTF-8 bytes of content + 3) // 4 a frame.
+
+    Attributes:
+        told: What was granted at first, for people.
     """
 
     def __init__(self, max_frames: int, max_tokens: int) -> None:
         self._frames = max_frames
         self._tokens = max_tokens
+        self.told = f"granted {max_frames} frames and {max_tokens} tokens"
 
     @property
     def spent(self) -> bool:

@@ -24,13 +24,14 @@ class LaneEnd(Enum):
     TIMED_OUT = "TIMED_OUT"
     """Cut by the deadline without any."""
     FAILED = "FAILED"
-    """The provider said that it could not answer, had no room for one more query, or broke the protocol."""
+    """The provider said that it could not answer, had no room for one more query, broke the protocol, or was not asked
+    because it keeps failing."""
     LOST = "LOST"
     """The provider was lost before it ended."""
     REFUSED = "REFUSED"
     """The provider lied in this request."""
     QUARANTINED = "QUARANTINED"
-    """The provider sits out for an earlier lie and was not asked."""
+    """The provider sits out, for an earlier lie or by the operator's word, and was not asked."""
     ABSENT = "ABSENT"
     """The provider is not attached and was not asked."""
 
@@ -174,6 +175,8 @@ class Lane:
         lie: Set exactly when ``end`` is ``REFUSED``.
         retry_after: Seconds after which the provider may be asked again, where it sits out or had no room; None: of
             that nothing is known. Read only where the request fails; no composition depends on it.
+        trimmed_to: What is composed of it at most, its best first, where its provider pushed and could not know how
+            much that is; None: all.
     """
 
     provider: str
@@ -184,6 +187,7 @@ class Lane:
     slips: tuple[Slip, ...] = ()
     lie: Lie | None = None
     retry_after: float | None = None
+    trimmed_to: Grant | None = None
 
     @property
     def offered(self) -> int:

@@ -1,18 +1,23 @@
 """Packing: walking the ranking and taking what still fits.
 
 A frame is charged for its whole rendered block. What does not fit is left out and the walk goes on, since a later,
-smaller frame may fit. The sum of costs, each rounded up on its own, is at least the cost of the joined prompt.
+smaller frame may fit. By ``bytes/4`` the sum of costs, each rounded up on its own, is at least the cost of the joined
+prompt; a tokenizer may count more across a joint, so that what was packed is counted once more as one text
+(:mod:`broker.core.fitting`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from math import floor
 
-from broker.core.composition import Reason
+from broker.core.composition import LimitsRecord, Reason
+from broker.core.counting import TokenCounter
 from broker.core.entries import Entry
-from broker.core.frames import content_tokens
 from broker.core.request import CompositionRequest
+from broker.core.sources import Sources
 from broker.errors import FieldViolation, InvalidArgument
 
 
@@ -34,54 +39,95 @@ class Overhead:
         return self.preamble + self.closing
 
 
-def overhead_of(preamble: str, closing: str) -> Overhead:
-    """What a prompt's own texts take."""
-    return Overhead(content_tokens(len(preamble.encode())), content_tokens(len(closing.encode())))
+def overhead_of(preamble: str, closing: str, counter: TokenCounter) -> Overhead:
+    """What a prompt's own texts take, as two texts or as one, whichever is more."""
+    above = counter.count(preamble)
+    return Overhead(above, max(counter.count(closing), counter.count(preamble + closing) - above))
 
 
-def room(max_tokens: int, overhead: Overhead) -> int:
+def usable_tokens(max_tokens: int, safety_factor: float) -> int:
+    """Tokens that there are to fill: ``max_tokens`` by ``safety_factor`` (above 0) as it is written, rounded down."""
+    # The double nearest to 1.1 is a little more than 1.1: by its own value 1,100 tokens would leave 999.
+    return floor(max_tokens / Fraction(repr(safety_factor)))
+
+
+def room(request: CompositionRequest, overhead: Overhead) -> int:
     """Tokens that are left for frames; may be 0.
 
     Raises:
         InvalidArgument: ``BUDGET_TOO_SMALL``: not even the prompt's own texts fit.
     """
-    if max_tokens < overhead.total:
+    usable = usable_tokens(request.max_tokens, request.safety_factor)
+    if usable < overhead.total:
+        divided = request.safety_factor != 1
+        by = f" by the safety factor {request.safety_factor:.15g} leave {usable}, which" if divided else ""
         message = (
-            f"{max_tokens} tokens are too few for the prompt's own texts, which take {overhead.total} (preamble "
-            f"{overhead.preamble}, closing {overhead.closing}, the restated question among them); allow more than that"
+            f"{request.max_tokens} tokens{by} are too few for the prompt's own texts, which take {overhead.total} "
+            f"(preamble {overhead.preamble}, closing {overhead.closing}, the restated question among them); allow more "
+            f"than {'that times the factor' if divided else 'that'}"
         )
         raise InvalidArgument.of([FieldViolation("max_tokens", "BUDGET_TOO_SMALL", message)])
-    return max_tokens - overhead.total
+    return usable - overhead.total
 
 
-def pack(ranked: Sequence[Entry], space: int, request: CompositionRequest, max_block_bytes: int) -> list[Entry]:
+def pack(ranked: Sequence[Entry], space: int, limits: LimitsRecord) -> list[Entry]:
     """Takes frames in ranked order and drops the others, each with its reason.
+
+    A frame whose source has as many taken as it may waits until all others had their turn; then those that waited have
+    theirs, in ranked order, where room remains.
 
     Args:
         ranked: Rendered entries, best first.
         space: Tokens for their blocks.
-        request: For ``max_frames`` and ``max_frames_per_provider``.
-        max_block_bytes: UTF-8 bytes of the largest block that the operator allows.
+        limits: What else bounds them.
 
     Returns:
         The taken entries, in ranked order; their costs sum to at most ``space``.
     """
-    taken: list[Entry] = []
-    remaining = space
+    walk, sources = _Walk(space, limits), Sources(limits.max_frames_per_source)
+    waiting = []
     for entry in ranked:
-        block = entry.block
+        if sources.waits(entry) and not walk.capped(entry):
+            waiting.append(entry)
+        elif walk.take(entry):
+            sources.took(entry)
+    for entry in waiting:
+        if not walk.take(entry):
+            entry.drop(Reason.SOURCE_FRAME_LIMIT, f"{sources.told(entry)}; afterwards: {entry.detail}")
+            entry.remaining = 0
+    return [entry for entry in ranked if not entry.reason]
+
+
+class _Walk:
+    """Taking frames one by one."""
+
+    def __init__(self, space: int, limits: LimitsRecord) -> None:
+        self._remaining = space
+        self._limits = limits
+        self._taken = 0
+
+    def capped(self, entry: Entry) -> bool:
+        """Drops a frame that no room could help, and says whether it did."""
+        block, limits = entry.block, self._limits
         assert block is not None
-        if block.size > max_block_bytes:
-            entry.drop(Reason.BLOCK_TOO_LARGE, f"{block.size} bytes rendered, {max_block_bytes} allowed")
-        elif request.max_frames_per_provider is not None and entry.local_rank > request.max_frames_per_provider:
-            detail = f"local rank {entry.local_rank}, {request.max_frames_per_provider} allowed a provider"
+        if limits.max_block_bytes is not None and block.size > limits.max_block_bytes:
+            entry.drop(Reason.BLOCK_TOO_LARGE, f"{block.size} bytes rendered, {limits.max_block_bytes} allowed")
+        elif limits.max_frames_per_provider is not None and entry.local_rank > limits.max_frames_per_provider:
+            detail = f"local rank {entry.local_rank}, {limits.max_frames_per_provider} allowed a provider"
             entry.drop(Reason.PROVIDER_FRAME_LIMIT, detail)
-        elif request.max_frames is not None and len(taken) >= request.max_frames:
-            entry.drop(Reason.FRAME_LIMIT, f"{request.max_frames} frames were taken")
-        elif block.cost > remaining:
-            entry.remaining = remaining
-            entry.drop(Reason.OVER_BUDGET, f"costs {block.cost}, {remaining} remained")
-        else:
-            remaining -= block.cost
-            taken.append(entry)
-    return taken
+        elif limits.max_frames is not None and self._taken >= limits.max_frames:
+            entry.drop(Reason.FRAME_LIMIT, f"{limits.max_frames} frames were taken")
+        return bool(entry.reason)
+
+    def take(self, entry: Entry) -> bool:
+        """Takes a frame that fits or drops it, and says which."""
+        if self.capped(entry):
+            return False
+        assert entry.block is not None
+        if entry.block.cost > self._remaining:
+            entry.remaining = self._remaining
+            entry.drop(Reason.OVER_BUDGET, f"costs {entry.block.cost}, {self._remaining} remained")
+            return False
+        self._remaining -= entry.block.cost
+        self._taken += 1
+        return True

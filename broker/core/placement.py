@@ -23,6 +23,9 @@ def place(ranked: Sequence[T], placement: Placement, name: Callable[[T], FrameRe
         placement: ``FOLD``: the best at both edges, see :func:`fold`; ``RANK_ORDER``; ``REVERSE_RANK``: best last;
             ``CANONICAL``: by provider and frame id, so that equal sets give equal prompts.
         name: A frame's name, for ``CANONICAL``.
+
+    Raises:
+        ValueError: It is ``AUTO``, which :func:`settled` turns into one of the others.
     """
     match placement:
         case Placement.FOLD:
@@ -33,6 +36,23 @@ def place(ranked: Sequence[T], placement: Placement, name: Callable[[T], FrameRe
             return list(reversed(ranked))
         case Placement.CANONICAL:
             return sorted(ranked, key=name)
+        case Placement.AUTO:
+            raise ValueError("AUTO is settled by the length of the prompt before anything is placed")
+
+
+def settled(asked: Placement, tokens: int, fold_min_tokens: int) -> Placement:
+    """The placement that is applied.
+
+    The dip in the middle shows at length only, so that a short prompt has nothing to gain from a fold.
+
+    Args:
+        asked: ``AUTO`` gives ``FOLD`` or ``RANK_ORDER``; every other one is itself.
+        tokens: Of the whole prompt, as its budget counts them.
+        fold_min_tokens: From how many on ``AUTO`` folds.
+    """
+    if asked is not Placement.AUTO:
+        return asked
+    return Placement.FOLD if tokens >= fold_min_tokens else Placement.RANK_ORDER
 
 
 def fold(ranked: Sequence[T]) -> list[T]:

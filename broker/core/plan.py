@@ -7,19 +7,22 @@ A composition is made in two pure steps, so that whoever has a clock and a netwo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from broker.core.audit import refused_detail
 from broker.core.composition import Reason
+from broker.core.counting import TokenCounter
 from broker.core.duplicates import join_duplicates
 from broker.core.entries import Entry, best_first, in_lane_order
 from broker.core.floors import floor_detail, passes
+from broker.core.grants import Allowance
 from broker.core.handles import Handle
 from broker.core.lanes import Lane
 from broker.core.packing import Overhead, overhead_of, room
 from broker.core.plugins import plugin_order
 from broker.core.ranking import handles_of, rank, repair, round_robin
-from broker.core.rendering import render_block, render_closing, render_preamble
+from broker.core.render.modes import renderer_of
+from broker.core.render.seals import sealer_of
 from broker.core.request import CompositionRequest, Floor, PartialLanes, Policy
 from broker.core.rerank import RerankCandidate, candidates_of
 from broker.core.score_descending import by_raw_score, raw_order
@@ -37,6 +40,7 @@ class Plan:
         policy: What the operator sets.
         preamble: The text above the evidence.
         closing: The text below it.
+        separator: What stands between two blocks.
         texts: Tokens of those two.
         space: Tokens that are left for frames.
         lanes: In lane order.
@@ -52,6 +56,7 @@ class Plan:
     policy: Policy
     preamble: str
     closing: str
+    separator: str
     texts: Overhead
     space: int
     lanes: tuple[Lane, ...]
@@ -61,6 +66,16 @@ class Plan:
     named: int
     repairs: tuple[str, ...]
     candidates: tuple[RerankCandidate, ...]
+
+    @property
+    def counter(self) -> TokenCounter:
+        """What counts its tokens."""
+        return self.policy.counters[self.request.tokenizer]
+
+    def joined(self, ordered: Iterable[Entry]) -> str:
+        """The prompt that entries make in this order."""
+        blocks = (entry.block.text for entry in ordered if entry.block is not None)
+        return "".join((self.preamble, self.separator.join(blocks), self.closing))
 
 
 def rank_lanes(lanes: Sequence[Lane], request: CompositionRequest, policy: Policy) -> Plan:
@@ -75,12 +90,14 @@ def rank_lanes(lanes: Sequence[Lane], request: CompositionRequest, policy: Polic
     Raises:
         InvalidArgument: ``BUDGET_TOO_SMALL``: ``max_tokens`` does not hold the prompt's own texts.
             ``TIMESTAMP_MALFORMED``: ``as_of`` is not a moment.
-        KeyError: The strategy is a plugin that the policy does not have.
+        KeyError: The strategy is a plugin, or the tokenizer one, that the policy does not have.
         ValueError: Two lanes have one provider.
     """
-    preamble, closing = render_preamble(request), render_closing(request)
-    texts = overhead_of(preamble, closing)
-    space = room(request.max_tokens, texts)
+    renderer = renderer_of(request.mode, sealer_of(request.fence, policy.seal_key))
+    preamble, closing = renderer.preamble(request.question), renderer.closing(request.question)
+    counter = policy.counters[request.tokenizer]
+    texts = overhead_of(preamble, closing, counter)
+    space = room(request, texts)
     as_of = _as_of(request)
     floors = {floor.provider: floor for floor in request.floors}
     ordered = in_lane_order(lanes, policy.lane_order)
@@ -92,7 +109,10 @@ def rank_lanes(lanes: Sequence[Lane], request: CompositionRequest, policy: Polic
     by_score = isinstance(request.strategy, ScoreDescending)
     kept = join_duplicates(admitted, request.duplicates, by_raw_score if by_score else None)
     for entry in kept:
-        entry.block = render_block(entry.candidate, request.fence, policy.seal_key)
+        block = renderer.block(entry.candidate, counter)
+        # What no room could help is not held: escapes take up to sixteen times the memory of what came.
+        hopeless = block.size > policy.max_block_bytes or block.cost > space
+        entry.block = replace(block, text="") if hopeless else block
     handles = handles_of(kept)
     order, repairs = _order(kept, handles, request, policy)
     ranked = [kept[index] for index in order]
@@ -101,6 +121,7 @@ def rank_lanes(lanes: Sequence[Lane], request: CompositionRequest, policy: Polic
         policy=policy,
         preamble=preamble,
         closing=closing,
+        separator=renderer.separator,
         texts=texts,
         space=space,
         lanes=tuple(ordered),
@@ -128,6 +149,8 @@ def _admit(
 ) -> list[Entry]:
     """The frames that go on to be weighed against others', best first; each other one gets its reason."""
     admitted = []
+    trim = lane.trimmed_to
+    allowance = None if trim is None else Allowance(trim.max_frames, trim.max_tokens)
     for entry in entries:
         score = entry.candidate.score
         if lane.lie is not None:
@@ -141,6 +164,8 @@ def _admit(
             entry.drop(
                 Reason.OUTSIDE_VALIDITY, f"valid from {frame.valid_from or 'ever'} to {frame.valid_to or 'ever'}"
             )
+        elif allowance is not None and not allowance.pay(entry.candidate.tokens):
+            entry.drop(Reason.PUSH_TRIMMED, allowance.told)
         else:
             admitted.append(entry)
     return admitted

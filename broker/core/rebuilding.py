@@ -14,7 +14,7 @@ from broker.core.composition import AuditRow, Composition, Reason, StrategyRecor
 from broker.core.entries import Entry
 from broker.core.frames import Frame, FrameRef
 from broker.core.lanes import Candidate
-from broker.core.rendering import Block
+from broker.core.render.renderer import Block
 from broker.core.request import CompositionRequest
 from broker.core.scores import Direction, LocalScore, ScoreScale
 from broker.core.strategies import (
@@ -30,11 +30,14 @@ from broker.core.strategies import (
 NOT_CHECKED = frozenset({Reason.INVALID, Reason.LANE_REFUSED, Reason.LANE_PARTIAL})
 """Reasons of frames that no floor was held against."""
 
-NOT_ADMITTED = NOT_CHECKED | {Reason.BELOW_FLOOR, Reason.OUTSIDE_VALIDITY}
+NOT_ADMITTED = NOT_CHECKED | {Reason.BELOW_FLOOR, Reason.OUTSIDE_VALIDITY, Reason.PUSH_TRIMMED}
 """Reasons of frames that were never weighed against any other."""
 
+RERANK_REASONS = frozenset({Reason.BELOW_RERANK_SCORE, Reason.RERANK_TRIMMED})
+"""Reasons of frames that a reranker dropped."""
+
 OVERSIZED = 1
-"""Bytes given to blocks that were too large; every other block gets none. The audit says which, and not the limit."""
+"""Bytes given to blocks that were too large; every other block gets none. The audit says which, and not their sizes."""
 
 
 class Contradiction(ValueError):
@@ -52,6 +55,11 @@ class Rebuilt:
     def ref(self) -> FrameRef:
         """The frame's name."""
         return FrameRef(self.row.provider, self.row.frame_id)
+
+    @property
+    def shown(self) -> str:
+        """The frame's name, for people."""
+        return f"{self.row.provider}/{self.row.frame_id}"
 
 
 def rebuilt_lanes(composition: Composition) -> list[list[Rebuilt]]:

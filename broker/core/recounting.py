@@ -1,126 +1,67 @@
-"""What a composition says of itself counted again: its blocks, labels, budget, audit and usage."""
+"""What a composition says of itself counted again: its blocks, texts and labels, budget, audit and usage."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import fields
 
 from broker.core.checks import Check, checked
-from broker.core.composition import INCLUDED, AuditRow, Citation, Composition, Placed, Reason, UsageFigures
-from broker.core.frames import content_digest, content_tokens
-from broker.core.lanes import Candidate
+from broker.core.composition import INCLUDED, Composition, Placed, Reason, UsageFigures
+from broker.core.counting import BYTES_PER_4
+from broker.core.frames import content_tokens
+from broker.core.packing import usable_tokens
 from broker.core.rebuilding import NOT_ADMITTED
-from broker.core.rendering import SEAL_LENGTH, Block, render_block, render_closing, render_preamble, unique_labels
-from broker.core.request import CompositionRequest, Fence
-
-_OPENING = re.compile(rf'<frame(?P<seal> seal="[A-Z2-7]{{{SEAL_LENGTH}}}")? provider="')
-_COUNTER = "bytes/4"
+from broker.core.request import CompositionRequest, RenderMode
+from broker.core.rerendering import NO_CONTENT, rendered_again
 
 
-def recounts(composition: Composition, request: CompositionRequest | None) -> Iterator[Check]:
+def recounts(composition: Composition, request: CompositionRequest | None, *, content: bool = True) -> Iterator[Check]:
     """Every count, in the order of composition.
 
     Args:
         composition: As it was answered.
         request: What was asked, where that is known.
+        content: Whether the composition holds content to be counted.
     """
-    blocks = [_block(placed) for placed in composition.placed]
-    told = "every placed block's bytes, from its frame; its digest, and its seal where content is equal"
-    if all(_OPENING.match(placed.rendered) for placed in composition.placed):
-        sealed = any(_seal(placed) for placed in composition.placed)
-        limits = "the seals themselves take the broker's key" if sealed else ""
-        yield checked("blocks", told, _blocks(composition, blocks), limits)
-    else:
-        yield checked("blocks", told, None, "these blocks are of a form that this version does not render")
-    told = "preamble and closing, from the request"
-    if request is None:
-        yield checked("texts", told, None, "what was asked is not in the document")
-    else:
-        yield checked("texts", told, _texts(composition, request))
-    yield checked("labels", "citation labels, and whose they are", _labels(composition, blocks))
-    counted = composition.summary.budget.counter == _COUNTER
+    yield from rendered_again(composition, request, content=content)
+    counted = composition.summary.budget.counter == BYTES_PER_4.name
     limits = "" if counted else f"costs are counted by {composition.summary.budget.counter}, and taken as they are"
-    yield checked("budget", "what the budget went to, from the prompt's bytes", _budget(composition, counted), limits)
+    limits = limits if content else f"{NO_CONTENT}: costs are taken as they are"
+    told = "what the budget went to, from the prompt's bytes"
+    yield checked("budget", told, _budget(composition, counted and content), limits)
     told = "one row for each frame offered; reasons, ranks, lanes and floors counted again"
-    yield checked("audit", told, _audit(composition))
+    limits = "" if content else f"{NO_CONTENT}: the tokens of frames are taken as they are"
+    yield checked("audit", told, _audit(composition, content), limits)
     told = "frames and tokens by provider, and their sums"
-    limits = "content of frames left out is not in the document: tokens offered and admitted are summed, not counted"
+    limits = "content of frames left out is not in the document: their tokens are summed, not counted"
     yield checked("usage", told, _usage(composition), limits)
-
-
-def _block(placed: Placed) -> Block:
-    # Without a seal: it takes the broker's key, and stands in two known places.
-    candidate = Candidate(placed.provider, placed.frame, content_digest(placed.frame.content), None, 0, 0)
-    return render_block(candidate, Fence.PLAIN, b"")
-
-
-def _seal(placed: Placed) -> str:
-    opening = _OPENING.match(placed.rendered)
-    return (opening["seal"] or "") if opening is not None else ""
-
-
-def _blocks(composition: Composition, blocks: list[Block]) -> Iterator[str]:
-    seals: dict[str, str] = {}
-    rows = {row.position: row for row in composition.audit if row.position}
-    for placed, block in zip(composition.placed, blocks, strict=True):
-        name, seal, digest = _name(placed), _seal(placed), content_digest(placed.frame.content)
-        head, tail = f"<frame{seal} ", f"\n</frame{seal}>\n"
-        bare = "<frame " + placed.rendered[len(head) :]
-        if not placed.rendered.endswith(tail) or bare.removesuffix(tail) + "\n</frame>\n" != block.text:
-            yield f"{name}: its block is not what its frame renders to"
-        row = rows.get(placed.position)
-        if placed.frame.content_digest != digest or row is None or row.content_digest != digest:
-            yield f"{name}: its content is not what its digest says"
-        elif (row.escaped_characters, row.neutralised_fences) != (block.escaped_characters, block.neutralised_fences):
-            yield f"{name}: its row does not count what was escaped"
-        if seal and seals.setdefault(digest, seal) != seal:
-            yield f"{name}: its seal is not that of the same content elsewhere"
-    if len(set(seals.values())) < len(seals):
-        yield "one seal stands on two contents"
-
-
-def _texts(composition: Composition, request: CompositionRequest) -> Iterator[str]:
-    if composition.preamble != render_preamble(request):
-        yield "the preamble is not what the request gives"
-    if composition.closing != render_closing(request):
-        yield "the closing is not what the request gives"
-
-
-def _labels(composition: Composition, blocks: list[Block]) -> Iterator[str]:
-    for placed, label in zip(composition.placed, unique_labels(blocks), strict=True):
-        if placed.citation_label != label:
-            yield f"{_name(placed)}: its label is {label!r}"
-    expected = tuple(
-        Citation(placed.citation_label, placed.vouchers[0], placed.position, placed.frame.content_digest)
-        for placed in composition.placed
-        if placed.vouchers
-    )
-    if composition.citations != expected:
-        yield "the citations are not those of the placed frames"
 
 
 def _budget(composition: Composition, counted: bool) -> Iterator[str]:
     budget = composition.summary.budget
+    bare = composition.summary.render.mode == RenderMode.NONE.value
     if counted:
         texts = ((budget.preamble, composition.preamble, "preamble"), (budget.closing, composition.closing, "closing"))
         for cost, text, name in texts:
             if cost != _tokens(text):
                 yield f"the {name} costs {_tokens(text)}, not {cost}"
         for placed in composition.placed:
-            if placed.cost != _tokens(placed.rendered):
-                yield f"{_name(placed)} costs {_tokens(placed.rendered)}, not {placed.cost}"
-        if _tokens(composition.prompt) > budget.max_tokens:
-            yield f"the prompt takes {_tokens(composition.prompt)} of {budget.max_tokens} tokens"
+            cost = _tokens(placed.frame.content if bare else placed.rendered + composition.separator)
+            if placed.cost != cost:
+                yield f"{_name(placed)} costs {cost}, not {placed.cost}"
+        if _tokens(composition.prompt) > budget.usable:
+            yield f"the prompt takes {_tokens(composition.prompt)} of {budget.usable} tokens"
     frames = sum(placed.cost for placed in composition.placed)
     if budget.frames != frames:
         yield f"the frames cost {frames}, not {budget.frames}"
-    if budget.used > budget.max_tokens:
-        yield f"{budget.used} of {budget.max_tokens} tokens were used"
+    if budget.used > budget.usable:
+        yield f"{budget.used} of {budget.usable} tokens were used"
+    if budget.safety_factor < 1 or budget.usable != usable_tokens(budget.max_tokens, budget.safety_factor):
+        yield f"{budget.max_tokens} tokens by {budget.safety_factor:.15g} do not leave {budget.usable}"
 
 
-def _audit(composition: Composition) -> Iterator[str]:
+def _audit(composition: Composition, content: bool) -> Iterator[str]:
     summary, rows = composition.summary, composition.audit
     if summary.rows != len(rows):
         yield f"{len(rows)} rows, not {summary.rows}"
@@ -129,7 +70,12 @@ def _audit(composition: Composition) -> Iterator[str]:
     for row in rows:
         if row.included != (row.position > 0) or row.included != (not row.reason):
             yield f"{row.provider}/{row.frame_id} is neither in nor out"
+        if row.admitted != (row.reason not in NOT_ADMITTED):
+            yield f"{row.provider}/{row.frame_id} is not admitted where its reason says so, or the other way round"
     included = sorted((row for row in rows if row.included), key=lambda row: row.position)
+    for row, placed in zip(included, composition.placed, strict=False):
+        if content and row.tokens != _tokens(placed.frame.content):
+            yield f"{_name(placed)}: its content has {_tokens(placed.frame.content)} tokens, not {row.tokens}"
     taken = [(row.position, row.provider, row.frame_id, row.local_rank, row.rank, row.cost) for row in included]
     total = len(composition.placed)
     if taken != [(p.position, p.provider, p.frame.id, p.local_rank, p.rank, p.cost) for p in composition.placed]:
@@ -141,7 +87,7 @@ def _audit(composition: Composition) -> Iterator[str]:
         yield "the ranks are not 1 to their number"
     for lane in summary.lanes:
         own = [row for row in rows if row.provider == lane.provider]
-        found = (len(own), _admitted(own), sum(row.included for row in own))
+        found = (len(own), sum(row.admitted for row in own), sum(row.included for row in own))
         if found != (lane.offered, lane.admitted, lane.placed):
             yield f"{lane.provider}: {found[0]} offered, {found[1]} admitted, {found[2]} placed"
     for record in summary.floors:
@@ -162,14 +108,21 @@ def _usage(composition: Composition) -> Iterator[str]:
     for provider, figures in usage.providers.items():
         own = [row for row in composition.audit if row.provider == provider]
         placed = [row for row in own if row.included]
-        found = (len(own), _admitted(own), len(placed), sum(row.cost for row in placed))
-        said = (figures.frames_offered, figures.frames_admitted, figures.frames_placed, figures.tokens_placed)
-        if found != said:
-            yield f"{provider}: {found[0]} offered, {found[1]} admitted, {found[2]} placed with {found[3]} tokens"
-
-
-def _admitted(rows: Iterable[AuditRow]) -> int:
-    return sum(row.reason not in NOT_ADMITTED for row in rows)
+        admitted = [row for row in own if row.admitted]
+        found = UsageFigures(
+            frames_offered=len(own),
+            frames_admitted=len(admitted),
+            frames_placed=len(placed),
+            tokens_offered=sum(row.tokens for row in own),
+            tokens_admitted=sum(row.tokens for row in admitted),
+            tokens_placed=sum(row.cost for row in placed),
+        )
+        if found != figures:
+            yield (
+                f"{provider}: {found.frames_offered} offered with {found.tokens_offered} tokens, "
+                f"{found.frames_admitted} admitted with {found.tokens_admitted}, {found.frames_placed} placed with "
+                f"{found.tokens_placed}"
+            )
 
 
 def _tokens(text: str) -> int:

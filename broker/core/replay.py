@@ -7,7 +7,8 @@ composition does not hold cannot be worked out again, and each check says what t
 * the content of frames that were left out, and so their tokens, and which of them name one source;
 * scores, unless the request asked for them: without them neither floors nor ``score_descending`` can run;
 * what a plugin or a reranker thought: a reranker's scores stand in the rows, a plugin's order is its own;
-* the seal key: a block is compared but for its seal, which must be the same for equal content alone.
+* the seal key: a block is compared but for its seal, which must be the same for equal content alone;
+* what was placed, where a store kept the audit and no content.
 """
 
 from __future__ import annotations
@@ -20,12 +21,11 @@ from broker.core.checks import Check, checked
 from broker.core.composition import Composition, Reason, RerankOutcome, RerankRecord
 from broker.core.duplicates import join_duplicates
 from broker.core.floors import passes
-from broker.core.packing import pack
-from broker.core.placement import place
 from broker.core.ranking import handles_of, rank
 from broker.core.rebuilding import (
     NOT_ADMITTED,
     NOT_CHECKED,
+    RERANK_REASONS,
     Contradiction,
     Rebuilt,
     before_rerank,
@@ -35,25 +35,28 @@ from broker.core.rebuilding import (
     with_scores,
 )
 from broker.core.recounting import recounts
-from broker.core.request import CompositionRequest, Duplicates, Placement, Rerank
+from broker.core.repacking import packing_again, packing_without_content, placement_again
+from broker.core.request import CompositionRequest, Duplicates, Rerank
 from broker.core.rerank import Reranked, rerank
 from broker.core.score_descending import by_raw_score, raw_order
 from broker.core.scores import lane_key
 from broker.core.strategies import ScoreDescending
 
-_RERANK_REASONS = (Reason.BELOW_RERANK_SCORE, Reason.RERANK_TRIMMED)
 _NO_SCORES = "the document holds no scores"
 
 
 _Stage = Callable[[Composition, CompositionRequest | None], Check]
 
 
-def replay(composition: Composition, request: CompositionRequest | None = None) -> tuple[Check, ...]:
+def replay(
+    composition: Composition, request: CompositionRequest | None = None, *, content: bool = True
+) -> tuple[Check, ...]:
     """Works out again what can be, stage by stage, each from what the composition says of the stages before it.
 
     Args:
         composition: As it was answered.
         request: What was asked, where that is known; its strategy is read for a ``precomputed`` order alone.
+        content: Whether the placed frames have their content, and the prompt its texts; see :mod:`broker.core.outline`.
 
     Returns:
         A check for every stage, in the order of composition.
@@ -64,10 +67,11 @@ def replay(composition: Composition, request: CompositionRequest | None = None) 
         ("duplicates", _duplicates),
         ("ranking", _ranking),
         ("rerank", _rerank),
-        ("packing", _packing),
-        ("placement", _placement),
+        ("packing", packing_again if content else packing_without_content),
+        ("placement", placement_again),
     )
-    return (*(_ran(name, stage, composition, request) for name, stage in stages), *recounts(composition, request))
+    ran = (_ran(name, stage, composition, request) for name, stage in stages)
+    return (*ran, *recounts(composition, request, content=content))
 
 
 def _ran(name: str, stage: _Stage, composition: Composition, request: CompositionRequest | None) -> Check:
@@ -90,7 +94,7 @@ def _lane_order(composition: Composition, _request: CompositionRequest | None) -
 def _out_of_order(lane: list[Rebuilt]) -> Iterator[str]:
     for one, following in pairwise(lane):
         if _lane_key(one) > _lane_key(following):
-            yield f"{_named(following)} stands behind {_named(one)}, and is better"
+            yield f"{following.shown} stands behind {one.shown}, and is better"
 
 
 def _lane_key(one: Rebuilt) -> tuple[float, str]:
@@ -115,7 +119,7 @@ def _floors(composition: Composition, _request: CompositionRequest | None) -> Ch
     if not with_scores(held, composition):
         return checked("", told, unfounded or None, _NO_SCORES)
     differences = [
-        f"{_named(one)} {'is above' if above else 'is below'} its floor"
+        f"{one.shown} {'is above' if above else 'is below'} its floor"
         for one in held
         if (score := one.entry.candidate.score) is not None
         and (above := passes(score, floors[one.row.provider])) == (one.row.reason == Reason.BELOW_FLOOR)
@@ -144,7 +148,7 @@ def _joined_otherwise(one: Rebuilt) -> Iterator[str]:
     found = (kept, entry.lane_place, entry.local_rank)
     if found != (row.duplicate_of, row.lane_place, row.local_rank):
         stands = f"copy of {kept.provider}/{kept.frame_id}" if kept is not None else f"local rank {entry.local_rank}"
-        yield f"{_named(one)}: {stands}, lane place {entry.lane_place}"
+        yield f"{one.shown}: {stands}, lane place {entry.lane_place}"
 
 
 def _equal_bytes(lanes: list[list[Rebuilt]]) -> Iterator[str]:
@@ -154,12 +158,12 @@ def _equal_bytes(lanes: list[list[Rebuilt]]) -> Iterator[str]:
         if one.row.duplicate_of is None:
             other = kept.setdefault(one.row.content_digest, one)
             if other is not one:
-                yield f"{_named(other)} and {_named(one)} are both kept and have one digest"
+                yield f"{other.shown} and {one.shown} are both kept and have one digest"
     digests = {one.ref: one.row.content_digest for one in every}
     for one in every:
         of = one.row.duplicate_of
         if of is not None and one.row.detail == "same bytes" and digests.get(of) != one.row.content_digest:
-            yield f"{_named(one)} and {of.provider}/{of.frame_id} do not have one digest"
+            yield f"{one.shown} and {of.provider}/{of.frame_id} do not have one digest"
 
 
 def _ranking(composition: Composition, request: CompositionRequest | None) -> Check:
@@ -177,7 +181,7 @@ def _ranking(composition: Composition, request: CompositionRequest | None) -> Ch
     else:
         order = rank(strategy, handles_of(entries))
     differences = (
-        f"{_named(kept[index])} has rank {before_rerank(kept[index].row)}, and comes at {number}"
+        f"{kept[index].shown} has rank {before_rerank(kept[index].row)}, and comes at {number}"
         for number, index in enumerate(order, 1)
         if before_rerank(kept[index].row) != number
     )
@@ -191,7 +195,7 @@ def _rerank(composition: Composition, _request: CompositionRequest | None) -> Ch
         moved = (
             f"{row.provider}/{row.frame_id} bears the mark of a reranker, and none was asked for"
             for row in composition.audit
-            if row.prior_rank or row.rerank_score or row.reason in _RERANK_REASONS
+            if row.prior_rank or row.rerank_score or row.reason in RERANK_REASONS
         )
         return checked("", told, moved)
     told = f"the order and the cuts of {record.name}, from its scores"
@@ -203,10 +207,10 @@ def _rerank(composition: Composition, _request: CompositionRequest | None) -> Ch
         raise Contradiction(f"{pool} candidates of {len(kept)} ranked frames")
     rerank([one.entry for one in kept], asked, pool, Reranked(_rerank_scores(record, kept[:pool])))
     differences = (
-        f"{_named(one)}: rank {one.entry.rank} {one.entry.reason}".rstrip()
+        f"{one.shown}: rank {one.entry.rank} {one.entry.reason}".rstrip()
         for one in kept
         if one.entry.rank != one.row.rank
-        or one.entry.reason != (one.row.reason if one.row.reason in _RERANK_REASONS else "")
+        or one.entry.reason != (one.row.reason if one.row.reason in RERANK_REASONS else "")
     )
     return checked("", told, differences, "why the reranker scored as it did is its own")
 
@@ -218,63 +222,3 @@ def _rerank_scores(record: RerankRecord, pool: list[Rebuilt]) -> tuple[float | N
         return tuple(float(one.row.rerank_score) if one.row.rerank_score else None for one in pool)
     except ValueError as error:
         raise Contradiction(f"a reranker's score is not a number: {error}") from None
-
-
-def _packing(composition: Composition, request: CompositionRequest | None) -> Check:
-    told = "which frames fit, from their costs in ranked order"
-    ranked = sorted(
-        (one for lane in rebuilt_lanes(composition) for one in lane if one.row.rank), key=lambda one: one.row.rank
-    )
-    offered = [one for one in ranked if one.row.reason not in _RERANK_REASONS]
-    for one in offered:
-        one.entry.local_rank = one.row.local_rank
-    limits = CompositionRequest(
-        max_tokens=composition.summary.budget.max_tokens,
-        max_frames=_most_frames(composition, request),
-        max_frames_per_provider=_most_of_one(offered, request),
-    )
-    budget = composition.summary.budget
-    pack([one.entry for one in offered], budget.max_tokens - budget.preamble - budget.closing, limits, 0)
-    differences = (
-        f"{_named(one)}: {one.entry.reason or 'fits'}"
-        for one in offered
-        if (one.entry.reason, one.entry.remaining) != (one.row.reason, one.row.remaining)
-    )
-    oversized = any(one.row.reason == Reason.BLOCK_TOO_LARGE for one in offered)
-    return checked("", told, differences, "the largest block allowed is not in the document" if oversized else "")
-
-
-def _most_frames(composition: Composition, request: CompositionRequest | None) -> int | None:
-    """The cap on frames. The operator's own is not in a request: where it cut, exactly so many were taken."""
-    if request is not None and request.max_frames is not None:
-        return request.max_frames
-    cut = any(row.reason == Reason.FRAME_LIMIT for row in composition.audit)
-    return len(composition.placed) if cut else None
-
-
-def _most_of_one(ranked: list[Rebuilt], request: CompositionRequest | None) -> int | None:
-    if request is not None:
-        return request.max_frames_per_provider
-    cut = [one.row.local_rank for one in ranked if one.row.reason == Reason.PROVIDER_FRAME_LIMIT]
-    return min(cut) - 1 if cut else None
-
-
-def _placement(composition: Composition, _request: CompositionRequest | None) -> Check:
-    named = composition.summary.placement
-    told = f"where {named} puts the frames that fit"
-    if named not in Placement.__members__:
-        return checked("", told, None, f"{named!r} is a placement that this version does not know")
-    taken = sorted(composition.placed, key=lambda placed: placed.rank)
-    if any(not placed.vouchers for placed in taken):
-        raise Contradiction("a placed frame has no name")
-    ordered = place(taken, Placement[named], lambda placed: placed.vouchers[0])
-    differences = (
-        f"{placed.provider}/{placed.frame.id} stands at {placed.position}, and belongs at {number}"
-        for number, placed in enumerate(ordered, 1)
-        if placed.position != number
-    )
-    return checked("", told, differences)
-
-
-def _named(one: Rebuilt) -> str:
-    return f"{one.row.provider}/{one.row.frame_id}"

@@ -6,11 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from broker.core.counting import BYTES_PER_4, TokenCounter
 from broker.core.handles import RankingPlugin
 from broker.core.strategies import RoundRobin, Strategy
 
 DEFAULT_CANDIDATES = 50
 """Frames that a reranker scores where the request does not say: a pool wide enough to choose a few survivors from."""
+
+DEFAULT_FOLD_MIN_TOKENS = 4096
+"""Tokens of a prompt from which on ``AUTO`` folds: models read the middle worse only where there is much of it."""
 
 
 class Duplicates(Enum):
@@ -27,6 +31,7 @@ class Placement(Enum):
     RANK_ORDER = "RANK_ORDER"
     REVERSE_RANK = "REVERSE_RANK"
     CANONICAL = "CANONICAL"
+    AUTO = "AUTO"
 
 
 class Fence(Enum):
@@ -34,6 +39,28 @@ class Fence(Enum):
 
     SEALED = "SEALED"
     PLAIN = "PLAIN"
+
+
+class RenderMode(Enum):
+    """In which form the context is written."""
+
+    FENCED = "FENCED"
+    MARKDOWN = "MARKDOWN"
+    JSON = "JSON"
+    NONE = "NONE"
+
+    @property
+    def data_alone(self) -> bool:
+        """Whether the output is data and nothing else: no text about it, no fences, no place for a question."""
+        return self in (RenderMode.JSON, RenderMode.NONE)
+
+
+class BudgetSplit(Enum):
+    """What each lane is granted of the request's budget of tokens."""
+
+    FULL = "FULL"
+    EQUAL = "EQUAL"
+    WEIGHTED = "WEIGHTED"
 
 
 class PartialLanes(Enum):
@@ -89,7 +116,13 @@ class CompositionRequest:
         partial_lanes: What becomes of frames of lanes that were cut short.
         max_frames: Frames that may be placed; None for no limit.
         max_frames_per_provider: Frames of one provider that may be placed, its best by local rank; None for no limit.
+        max_frames_per_source: Frames of one source that are placed before any more of it; None for no limit.
+        tokenizer: Name of what counts tokens, one of :attr:`Policy.counters`.
+        safety_factor: Divides ``max_tokens``, 1 to 4.
+        budget_split: What each lane was granted, for the record.
+        fold_min_tokens: Tokens of a prompt from which on the placement ``AUTO`` folds.
         as_of: Moment that a frame's validity window must hold, ``YYYY-MM-DDTHH:MM:SS[.f]Z``; empty: none excludes.
+        mode: The form that the context is written in.
         fence: How fences are made.
         question: Restated above and below the evidence, as quoted text of the caller; empty: not restated.
         include_local_scores: Whether audit rows carry scores.
@@ -104,7 +137,13 @@ class CompositionRequest:
     partial_lanes: PartialLanes = PartialLanes.KEEP
     max_frames: int | None = None
     max_frames_per_provider: int | None = None
+    max_frames_per_source: int | None = None
+    tokenizer: str = BYTES_PER_4.name
+    safety_factor: float = 1.0
+    budget_split: BudgetSplit = BudgetSplit.FULL
+    fold_min_tokens: int = DEFAULT_FOLD_MIN_TOKENS
     as_of: str = ""
+    mode: RenderMode = RenderMode.FENCED
     fence: Fence = Fence.SEALED
     question: str = ""
     include_local_scores: bool = False
@@ -119,10 +158,14 @@ class Policy:
         seal_key: Secret of the seals, at least 16 bytes. The same key gives the same bytes.
         lane_order: Providers in configured order; all others follow by name.
         max_block_bytes: UTF-8 bytes of one rendered block; a frame beyond it is excluded.
+        max_frames: Frames that any composition may have placed; None for no limit.
         plugins: Ranking policies that the operator allows beside the built-in ones, by name.
+        counters: What may count tokens, by name; ``bytes/4`` always can.
     """
 
     seal_key: bytes
     lane_order: tuple[str, ...] = ()
     max_block_bytes: int = 256 * 1024
+    max_frames: int | None = None
     plugins: Mapping[str, RankingPlugin] = field(default_factory=dict)
+    counters: Mapping[str, TokenCounter] = field(default_factory=lambda: {BYTES_PER_4.name: BYTES_PER_4})

@@ -7,7 +7,7 @@ held against, in any of them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +185,11 @@ CATALOGUE: Mapping[type[Strategy], StrategyInfo] = {
 def info_of(strategy: Strategy) -> StrategyInfo:
     """The catalogue's entry of a built-in policy."""
     return CATALOGUE[type(strategy)]
+
+
+def params_of(strategy: Strategy) -> dict[str, object]:
+    """A policy's parameters as JSON-like values; a plugin's as far as they were given."""
+    return dict(strategy.params) if isinstance(strategy, PluginStrategy) else asdict(strategy)
 
 
 def name_of(strategy: Strategy) -> str:

@@ -22,6 +22,7 @@ _PRESSURE = frozenset(
         Reason.DUPLICATE,
         Reason.FRAME_LIMIT,
         Reason.PROVIDER_FRAME_LIMIT,
+        Reason.SOURCE_FRAME_LIMIT,
         Reason.OVER_BUDGET,
         Reason.BLOCK_TOO_LARGE,
     }

@@ -20,6 +20,11 @@ def verdict_lines(verdicts: Sequence[Verdict]) -> list[str]:
     return _table([["policy", *CHECKS], *rows])
 
 
+def legend_lines() -> list[str]:
+    """What each column of the verdicts stands for."""
+    return [f"{name:<5}  {sentence}" for name, (sentence, _) in CHECKS.items()]
+
+
 def counterexample_lines(example: Counterexample) -> Iterator[str]:
     """What is wrong, and the smallest set that shows it: of what changed, the values before and after."""
     finding, sample = example.finding, example.sample

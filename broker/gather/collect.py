@@ -7,14 +7,16 @@ own, and a request has one timer.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from broker.core.frames import Frame
 from broker.core.lanes import Lane, LaneUpdate, Unreadable
 from broker.gather.clock import Clock, Timer
 from broker.gather.fabric import Fabric
-from broker.gather.lane import Gathering, LieReport, OpenLane, WantedLane
+from broker.gather.gathering import Gathering, LieReport, WantedLane
+from broker.gather.lane import OpenLane
 from broker.gather.quarantine import Conduct
+from broker.limits.shares import Holding
 from broker.wire.events import Query
 
 
@@ -29,13 +31,23 @@ class Collector:
         clock: Clock,
         split: Callable[[bytes], Iterable[bytes]],
         read: Callable[[bytes], Frame | Unreadable],
+        lane_bytes: int,
+        hedges: Mapping[str, float],
     ) -> None:
-        """Makes a collector; the arguments are those of :class:`~broker.gather.lane.Gathering`."""
+        """Makes a collector; the arguments are those of :class:`~broker.gather.gathering.Gathering`."""
         self._fabric = fabric
         self._conduct = conduct
         self._clock = clock
         self._split = split
+        self.configure(read=read, lane_bytes=lane_bytes, hedges=hedges)
+
+    def configure(
+        self, *, read: Callable[[bytes], Frame | Unreadable], lane_bytes: int, hedges: Mapping[str, float]
+    ) -> None:
+        """Gathers by other rules what begins from now on."""
         self._read = read
+        self._lane_bytes = lane_bytes
+        self._hedges = hedges
 
     async def collect(
         self,
@@ -43,8 +55,10 @@ class Collector:
         query: Query,
         deadline: float,
         *,
+        held: Holding,
         on_update: Callable[[LaneUpdate], None],
         on_lie: Callable[[LieReport], None],
+        on_lane: Callable[[Lane], None] | None = None,
     ) -> list[Lane]:
         """Gathers one request's lanes; returns as soon as the last has ended, at the deadline at the latest.
 
@@ -53,12 +67,14 @@ class Collector:
 
         Args:
             wanted: The lanes, each provider once.
-            query: What is asked of the providers. Its ``max_frames`` and ``max_tokens`` are the grant of every lane,
-                pushed ones too.
+            query: What is asked of the providers. Its ``max_frames`` and ``max_tokens`` are the grant of every lane
+                that has none of its own, and of every push.
             deadline: Moment of the clock at which collecting ends.
+            held: What the request holds; what is gathered takes its room of it, for as long as the request lasts.
             on_update: Called for every lane when its first frames came and when it ended, from within the event loop;
                 it must return at once and not raise.
             on_lie: Called for every lie that was found, likewise.
+            on_lane: Called with every lane as it ends, after ``on_update``, likewise; None: no one waits for them.
 
         Returns:
             The lanes in the order wanted.
@@ -73,12 +89,15 @@ class Collector:
             clock=self._clock,
             split=self._split,
             read=self._read,
+            held=held,
+            lane_bytes=self._lane_bytes,
+            hedges=self._hedges,
             query=query,
             deadline=deadline,
             on_update=on_update,
             on_lie=on_lie,
         )
-        collection = Collection(wanted, gathering, done.set)
+        collection = Collection(wanted, gathering, done.set, on_lane)
         try:
             collection.start()
             await done.wait()
@@ -90,11 +109,18 @@ class Collector:
 class Collection:
     """One request's lanes while they are gathered, without a task: it calls back when the last has ended."""
 
-    def __init__(self, wanted: Sequence[WantedLane], gathering: Gathering, on_done: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        wanted: Sequence[WantedLane],
+        gathering: Gathering,
+        on_done: Callable[[], None],
+        on_lane: Callable[[Lane], None] | None = None,
+    ) -> None:
         """Makes a collection that asks no one before :meth:`start`; ``on_done`` is called once, from there or later."""
         self._clock = gathering.clock
         self._deadline = gathering.deadline
         self._on_done = on_done
+        self._on_lane = on_lane
         self._ended: dict[str, Lane] = {}
         self._lanes = [OpenLane(lane, gathering, self._lane_ended) for lane in wanted]
         self._timer: Timer | None = None
@@ -131,5 +157,7 @@ class Collection:
 
     def _lane_ended(self, lane: Lane) -> None:
         self._ended[lane.provider] = lane
+        if self._on_lane is not None:
+            self._on_lane(lane)
         if len(self._ended) == len(self._lanes):
             self._on_done()

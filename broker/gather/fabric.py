@@ -12,7 +12,7 @@ every implementation, and one contract suite checks them on each:
 * Asking another instance after ``LOST`` is a new attempt with a new sink; nothing of the old one comes with it.
 * A query crosses without its id, a deadline as the time that remains, a batch as the bytes that were sent.
 * An instance is one session of one replica: the same replica attaching again is another instance, and takes the place
-  of the old one, which from then on is heard in no lane.
+  of the old one, which from then on is heard in no lane. Only one that was told to renew itself finishes what is open.
 """
 
 from __future__ import annotations
@@ -153,11 +153,18 @@ class Instance(Protocol):
     def last_seen(self) -> float:
         """When it was last heard from, in seconds since the epoch."""
 
+    @property
+    def renewing(self) -> bool:
+        """Whether it was told to make place for a newer session of its replica, which then retires it."""
+
     def ask(self, query: Query, deadline: float, sink: Sink, /) -> Handle:
         """Asks it. The sink may be ended before this returns; it never raises."""
 
     def drain(self, remaining_ms: int, /) -> None:
         """Tells it that the broker is stopping; what is open may still be answered."""
+
+    def retire(self) -> None:
+        """Another has taken its place: it is asked no more, finishes what is open, then ends. Idempotent."""
 
     def close(self, error: BrokerError | None = None, /) -> None:
         """Ends the session, with that status; open queries end ``LOST``. Idempotent."""
@@ -180,7 +187,9 @@ class Fabric(Protocol):
     """All that a request knows of where providers are."""
 
     def offer(self, instance: Instance, /) -> None:
-        """Makes an instance one that can be asked; an older session of the same replica is closed, ``FENCED``.
+        """Makes an instance one that can be asked; an older session of the same replica makes place for it.
+
+        The older one is retired where it is renewing, and else closed, ``FENCED``.
 
         Raises:
             FailedPrecondition: ``SCALE_CONFLICT``: the provider's other instances declare another scale.
@@ -223,6 +232,9 @@ class Fabric(Protocol):
 
     def quarantine(self, provider: str, seconds: float, /) -> None:
         """Lets a provider sit out; a longer time that is running stays."""
+
+    def release(self, provider: str, /) -> None:
+        """Lets a provider sit out no more."""
 
     def quarantined(self, provider: str, /) -> float:
         """Seconds that a provider still sits out; 0.0: it does not."""

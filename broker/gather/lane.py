@@ -5,15 +5,21 @@ what happens                            how the lane ends
 ======================================  =====================================================================
 the provider sits out, or its trial     QUARANTINED, without being asked
 is another request's
+it failed again and again               FAILED, without being asked: its circuit is open
 no instance is attached                 ABSENT, without being asked
 every instance is at its limit          FAILED, without being asked: waiting would take other lanes' time
 the instance ends its answer            COMPLETE or EMPTY
 the instance says that it could not     FAILED, with what came
 the instance is lost                    another that was not tried is asked, if there is one of the same scale
                                         and time remains: what came is discarded. Else LOST, with what came
-a batch cannot be read                  FAILED, with what came before it
+a batch cannot be read, or is more      FAILED, with what came before it
+than a lane may have or the broker has
+room for
+its hedge time is over                  a second instance is asked too, if there is one as above. Whichever is the
+                                        first to end its answer is the lane, and the other is cancelled and what
+                                        it sent discarded; one that fails or is lost leaves the lane to the other
 a frame shows a lie                     REFUSED; the provider sits out from now
-the deadline comes                      PARTIAL or TIMED_OUT
+the deadline comes                      PARTIAL or TIMED_OUT, of two with what the one that sent more frames sent
 ======================================  =====================================================================
 
 An ended lane is told to the provider where it had frames refused, to the request, and to whoever counts lies, in this
@@ -23,86 +29,21 @@ order; it leaves nothing behind in the fabric.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from itertools import islice
+from collections.abc import Callable
+from dataclasses import replace
 
-from broker.core.frames import Frame
 from broker.core.intake import LaneIntake
-from broker.core.lanes import Grant, Lane, LaneEnd, LaneUpdate, Lie, Unreadable
+from broker.core.lanes import Grant, Lane, LaneEnd, LaneUpdate
 from broker.core.scores import ScoreScale
-from broker.errors import BrokerError
-from broker.gather.clock import Clock
-from broker.gather.fabric import Ending, Fabric, Handle, InstanceKey, PushKey, Ref
-from broker.gather.quarantine import Conduct, Permit
-from broker.wire.events import Query, Violation
-
-MAX_VIOLATIONS = 32
-"""Violations that a provider is told of one lane; a last one says how many more there were."""
+from broker.errors import BrokerError, ResourceExhausted
+from broker.gather.attempt import Attempt
+from broker.gather.clock import Timer
+from broker.gather.fabric import Ending, Ref
+from broker.gather.gathering import Gathering, LieReport, WantedLane
+from broker.gather.quarantine import Permit, Withheld
 
 SOON = 1.0
 """Seconds after which a provider that was busy may have room again."""
-
-
-@dataclass(frozen=True, slots=True)
-class WantedLane:
-    """One lane that a request wants.
-
-    Attributes:
-        provider: The provider.
-        push: What it will push under; None: it is asked.
-        scale: Its scale as far as known, for a lane in which it says nothing.
-    """
-
-    provider: str
-    push: PushKey | None = None
-    scale: ScoreScale | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LieReport:
-    """A provider lied. To be reported loudly; it holds nothing of any frame's content.
-
-    Attributes:
-        provider: The provider; as a whole it sits out.
-        instance: Which of its instances lied; None: it pushed.
-        lie: What was proven.
-        offered: Frames that it had offered by then.
-        sits_out: Seconds from now; 0.0: it sat out already.
-    """
-
-    provider: str
-    instance: InstanceKey | None
-    lie: Lie
-    offered: int
-    sits_out: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gathering:
-    """What every lane of a request shares.
-
-    Attributes:
-        fabric: Where instances and pushes are.
-        conduct: Who lied how often.
-        clock: Monotonic time.
-        split: Encoded frames of one batch, in the order sent; raises ``BrokerError`` for bytes that are no batch.
-        read: One encoded frame; never raises.
-        query: What is asked, and the grant of every lane.
-        deadline: Moment of the clock at which collecting ends.
-        on_update: Told of every lane's first frames and of its end; must not raise.
-        on_lie: Told of every lie; must not raise.
-    """
-
-    fabric: Fabric
-    conduct: Conduct
-    clock: Clock
-    split: Callable[[bytes], Iterable[bytes]]
-    read: Callable[[bytes], Frame | Unreadable]
-    query: Query
-    deadline: float
-    on_update: Callable[[LaneUpdate], None]
-    on_lie: Callable[[LieReport], None]
 
 
 class OpenLane:
@@ -115,7 +56,9 @@ class OpenLane:
         self._on_end = on_end
         self._permit: Permit | None = None
         self._tried: list[Ref] = []
-        self._attempt = _Attempt(self)
+        self._attempts: list[Attempt] = []
+        self._told = False
+        self._hedge: Timer | None = None
 
     def open(self) -> None:
         """Asks the provider, or begins to wait for its push.
@@ -123,21 +66,26 @@ class OpenLane:
         Raises:
             AlreadyExists: Another request waits for the same push.
         """
-        gathering, provider = self._gathering, self.wanted.provider
+        gathering, provider, push = self._gathering, self.wanted.provider, self.wanted.push
         sits_out = gathering.fabric.quarantined(provider)
         if sits_out > 0:
             seconds = math.ceil(sits_out)
-            self._unasked(LaneEnd.QUARANTINED, f"sits out for an earlier lie, {seconds} s more", float(seconds))
+            text = f"sits out for an earlier lie or by the operator's word, {seconds} s more"
+            self._unasked(LaneEnd.QUARANTINED, text, float(seconds))
             return
         if gathering.clock.time() >= gathering.deadline:
             self._unasked(LaneEnd.TIMED_OUT, "no time was left to ask")
             return
-        self._permit = gathering.conduct.admit(provider)
-        if self._permit is None:
-            self._unasked(LaneEnd.QUARANTINED, "sits out for an earlier lie; its trial is running", SOON)
-        elif self.wanted.push is not None:
-            gathering.fabric.expect(self.wanted.push, self._attempt)
-            self._attempt.expected = self.wanted.push
+        permit = gathering.conduct.admit(provider, pushed=push is not None)
+        if isinstance(permit, Withheld):
+            self._unasked(permit.end, permit.message, permit.retry_after)
+            return
+        self._permit = permit
+        if push is not None:
+            attempt = Attempt(self)
+            gathering.fabric.expect(push, attempt)
+            attempt.expected = push
+            self._attempts.append(attempt)
         else:
             self._ask_first()
 
@@ -145,98 +93,150 @@ class OpenLane:
         """The deadline has come."""
         if self._ended:
             return
-        intake = self._attempt.intake
-        if intake is None:
+        attempt = max(self._attempts, key=lambda attempt: attempt.offered)
+        if attempt.intake is None:
             self._unasked(LaneEnd.TIMED_OUT, "nothing was pushed by the deadline")
-        elif intake.offered == 0:
-            self._finish(intake.close(LaneEnd.TIMED_OUT, "nothing came by the deadline"))
+        elif attempt.offered == 0:
+            self._finish(attempt, LaneEnd.TIMED_OUT, "nothing came by the deadline")
         else:
-            self._finish(intake.close(LaneEnd.PARTIAL, f"cut by the deadline with {intake.offered} frames in hand"))
+            self._finish(attempt, LaneEnd.PARTIAL, f"cut by the deadline with {attempt.offered} frames in hand")
 
     def abandon(self) -> None:
         """The request is over: stops whatever is still running for this lane. Idempotent."""
-        self._attempt.stop(self._gathering.fabric)
+        self._stop()
         if self._permit is not None:
-            # It was stopped, which proves nothing of the provider.
-            self._gathering.conduct.settle(self._permit, LaneEnd.LOST)
+            self._gathering.conduct.settle(self._permit, None)
             self._permit = None
 
-    def begun(self, attempt: _Attempt, scale: ScoreScale) -> None:
+    def begun(self, attempt: Attempt, scale: ScoreScale) -> None:
         """A push came."""
-        attempt.intake = LaneIntake(self.wanted.provider, scale, self._grant)
+        query = self._gathering.query
+        attempt.intake = LaneIntake(self.wanted.provider, scale, Grant(query.max_frames, query.max_tokens))
 
-    def received(self, attempt: _Attempt, data: bytes) -> None:
+    def received(self, attempt: Attempt, data: bytes) -> None:
         """A batch came."""
         intake = attempt.intake
         assert intake is not None, "a sink is called after ask has returned, or after begin"
+        attempt.bytes += len(data)
+        if attempt.bytes > self._gathering.lane_bytes:
+            self._failed(attempt, LaneEnd.FAILED, f"it sent more than the {self._gathering.lane_bytes} bytes of a lane")
+            return
+        try:
+            self._gathering.held.take(len(data))
+        except ResourceExhausted as error:
+            self._no_room(attempt, error.message)
+            return
         try:
             frames = self._gathering.split(data)
         except BrokerError as error:
-            self._finish(intake.close(LaneEnd.FAILED, f"a batch could not be read: {error.message}"))
+            self._failed(attempt, LaneEnd.FAILED, f"a batch could not be read: {error.message}")
             return
-        before = intake.offered
         if intake.take(map(self._gathering.read, frames)) is not None:
-            self._finish(intake.close(LaneEnd.REFUSED))
-        elif before == 0 and intake.offered > 0:
+            self._finish(attempt, LaneEnd.REFUSED)
+        elif not self._told and intake.offered > 0:
+            self._told = True
             self._gathering.on_update(LaneUpdate(self.wanted.provider, None, intake.offered))
 
-    def ended(self, attempt: _Attempt, ending: Ending, message: str) -> None:
+    def _no_room(self, attempt: Attempt, message: str) -> None:
+        if self._permit is not None:
+            # Others took the room, which proves nothing of the provider.
+            self._gathering.conduct.settle(self._permit, None)
+            self._permit = None
+        self._finish(attempt, LaneEnd.FAILED, f"the broker had no room for it: {message}")
+
+    def ended(self, attempt: Attempt, ending: Ending, message: str) -> None:
         """The answer ended."""
         if self._ended:
             # The verdict on the lane was more than a slow provider's session could hold, and ended it.
             return
-        intake = attempt.intake
-        assert intake is not None, "a sink is called after ask has returned, or after begin"
         if ending is Ending.COMPLETE:
-            self._finish(intake.close(LaneEnd.COMPLETE))
+            self._finish(attempt, LaneEnd.COMPLETE)
         elif ending is Ending.FAILED:
-            self._finish(intake.close(LaneEnd.FAILED, message))
-        elif not self._ask_another():
-            self._finish(intake.close(LaneEnd.LOST, message))
-
-    @property
-    def _grant(self) -> Grant:
-        return Grant(self._gathering.query.max_frames, self._gathering.query.max_tokens)
+            self._failed(attempt, LaneEnd.FAILED, message)
+        elif len(self._attempts) == 1 and self._ask_another():
+            self._drop(attempt)
+        else:
+            self._failed(attempt, LaneEnd.LOST, message)
 
     def _ask_first(self) -> None:
         ref, load = self._gathering.fabric.pick(self.wanted.provider, self._tried)
         if ref is not None:
             self._ask(ref)
+            hedge = self._gathering.hedges.get(self.wanted.provider)
+            if hedge is not None:
+                clock = self._gathering.clock
+                self._hedge = clock.call_at(clock.time() + hedge, self._ask_second)
         elif load == 0:
             self._unasked(LaneEnd.ABSENT, "no instance is attached")
         else:
             self._unasked(LaneEnd.FAILED, f"every instance is at its limit, {load} queries in flight", SOON)
+
+    def _ask_second(self) -> None:
+        if len(self._attempts) == 1:
+            self._ask_another()
 
     def _ask_another(self) -> bool:
         gathering, provider = self._gathering, self.wanted.provider
         if gathering.clock.time() >= gathering.deadline or gathering.fabric.quarantined(provider) > 0:
             return False
         ref, _ = gathering.fabric.pick(provider, self._tried)
-        if ref is None or ref.scale != self._tried[0].scale:
+        if ref is None or not self._tried or ref.scale != self._tried[0].scale:
             return False
-        self._attempt = _Attempt(self)
         self._ask(ref)
         return True
 
     def _ask(self, ref: Ref) -> None:
-        gathering, attempt = self._gathering, self._attempt
+        gathering = self._gathering
+        grant = self.wanted.granted(gathering.query)
+        query = replace(
+            gathering.query,
+            max_frames=grant.max_frames,
+            max_tokens=grant.max_tokens,
+            traceparent=self.wanted.traceparent,
+        )
+        attempt = Attempt(self, ref, LaneIntake(self.wanted.provider, ref.scale, grant))
         self._tried.append(ref)
-        attempt.intake = LaneIntake(self.wanted.provider, ref.scale, self._grant)
-        attempt.handle = gathering.fabric.ask(ref, gathering.query, gathering.deadline, attempt)
+        self._attempts.append(attempt)
+        attempt.handle = gathering.fabric.ask(ref, query, gathering.deadline, attempt)
+
+    def _failed(self, attempt: Attempt, end: LaneEnd, message: str) -> None:
+        """An attempt came to nothing: the lane is the other's, or ends with it."""
+        if len(self._attempts) > 1:
+            self._drop(attempt)
+        else:
+            self._finish(attempt, end, message)
+
+    def _drop(self, attempt: Attempt) -> None:
+        self._attempts.remove(attempt)
+        attempt.stop(self._gathering.fabric)
+
+    def _stop(self) -> None:
+        if self._hedge is not None:
+            self._hedge.cancel()
+            self._hedge = None
+        for attempt in self._attempts:
+            attempt.stop(self._gathering.fabric)
 
     def _unasked(self, end: LaneEnd, message: str, retry_after: float | None = None) -> None:
-        self._finish(Lane(self.wanted.provider, self.wanted.scale, end, message, retry_after=retry_after))
+        self._conclude(Lane(self.wanted.provider, self.wanted.scale, end, message, retry_after=retry_after), None)
 
-    def _finish(self, lane: Lane) -> None:
+    def _finish(self, attempt: Attempt, end: LaneEnd, message: str = "") -> None:
+        intake = attempt.intake
+        assert intake is not None, "a sink is called after ask has returned, or after begin"
+        lane = intake.close(end, message)
+        self._conclude(replace(lane, trimmed_to=None if attempt.ref is not None else self.wanted.grant), attempt)
+
+    def _conclude(self, lane: Lane, attempt: Attempt | None) -> None:
+        """Ends the lane; ``attempt`` is the one that it was taken from, None where no one was asked."""
         self._ended = True
-        gathering, attempt = self._gathering, self._attempt
-        if attempt.handle is not None:
-            attempt.handle.reject(_verdict(lane))
-        attempt.stop(gathering.fabric)
-        attempt.intake = None
+        gathering = self._gathering
+        if attempt is not None:
+            attempt.reject(lane)
+        self._stop()
         sits_out = 0.0
         if self._permit is not None:
-            sits_out = gathering.conduct.settle(self._permit, lane.end)
+            asked = attempt is not None or lane.end is not LaneEnd.FAILED
+            sits_out = gathering.conduct.settle(self._permit, lane.end if asked else None)
             self._permit = None
         lie = lane.lie
         if lie is not None:
@@ -244,50 +244,7 @@ class OpenLane:
                 gathering.fabric.quarantine(lane.provider, sits_out)
             remaining = math.ceil(gathering.fabric.quarantined(lane.provider))
             lane = replace(lane, retry_after=float(remaining) if remaining else None)
-            instance = self._tried[-1].key if self._tried else None
+            instance = attempt.ref.key if attempt is not None and attempt.ref is not None else None
             gathering.on_lie(LieReport(lane.provider, instance, lie, lane.offered, sits_out))
         gathering.on_update(LaneUpdate(lane.provider, lane.end, lane.offered, lane.message))
         self._on_end(lane)
-
-
-class _Attempt:
-    """One asking of one instance, or the wait for one push: the sink, what it took, and how to stop it."""
-
-    __slots__ = ("_lane", "expected", "handle", "intake")
-
-    def __init__(self, lane: OpenLane) -> None:
-        self._lane = lane
-        self.intake: LaneIntake | None = None
-        self.handle: Handle | None = None
-        self.expected: PushKey | None = None
-
-    def begin(self, scale: ScoreScale, /) -> None:
-        """From the fabric."""
-        self._lane.begun(self, scale)
-
-    def batch(self, data: bytes, last: bool, /) -> None:  # noqa: ARG002 - the ending says all that matters here
-        """From the fabric."""
-        self._lane.received(self, data)
-
-    def end(self, ending: Ending, message: str, /) -> None:
-        """From the fabric."""
-        self._lane.ended(self, ending, message)
-
-    def stop(self, fabric: Fabric) -> None:
-        """Takes nothing more; idempotent."""
-        if self.handle is not None:
-            self.handle.cancel()
-        if self.expected is not None:
-            fabric.unexpect(self.expected)
-            self.expected = None
-
-
-def _verdict(lane: Lane) -> list[Violation]:
-    """What the provider is told of frames that were not taken."""
-    violations = [Violation(slip.reason, slip.detail, slip.frame_id) for slip in islice(lane.slips, MAX_VIOLATIONS)]
-    if lane.lie is not None:
-        violations.insert(0, Violation(lane.lie.reason, lane.lie.detail, lane.lie.frame_id))
-    more = len(lane.slips) + (lane.lie is not None) - MAX_VIOLATIONS
-    if more > 0:
-        violations[MAX_VIOLATIONS - 1 :] = [Violation("MORE", f"and {more + 1} more violations")]
-    return violations

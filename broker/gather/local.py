@@ -86,15 +86,22 @@ class LocalFabric:
         key = instance.key
         replica = (key.tenant, key.provider, key.instance)
         old = self._replicas.get(replica)
-        if old is not None:
+        renewed = old is not None and old.instance.renewing
+        if old is not None and not renewed:
             self._check_flapping(replica)
         self._registry.attach(key.provider, instance.scale, instance.kinds, replaces=old is not None)
         offered = self._replicas[replica] = _Offered(instance)
         siblings = self._providers.setdefault(key.provider, {})
         siblings[key] = offered
         if old is not None:
-            self._replacements.setdefault(replica, deque()).append(self._clock.time())
             del siblings[old.ref.key]
+        if old is not None and renewed:
+            offered.turn = old.turn
+            old.instance.retire()
+        elif old is not None:
+            # Taken out and put in again: the dictionary is then in the order of the last replacement.
+            times = self._replacements[replica] = self._replacements.pop(replica, deque())
+            times.append(self._clock.time())
             # Last: its open queries end now, and may be asked of the new one.
             old.instance.close(Aborted("FENCED", f"a newer session of instance {key.instance!r} took this one's place"))
 
@@ -149,6 +156,10 @@ class LocalFabric:
         """See :meth:`broker.gather.fabric.Fabric.quarantine`."""
         self._sit_outs.set(provider, seconds)
 
+    def release(self, provider: str, /) -> None:
+        """See :meth:`broker.gather.fabric.Fabric.release`."""
+        self._sit_outs.lift(provider)
+
     def quarantined(self, provider: str, /) -> float:
         """See :meth:`broker.gather.fabric.Fabric.quarantined`."""
         return self._sit_outs.remaining(provider)
@@ -165,7 +176,7 @@ class LocalFabric:
                 max_in_flight=instance.max_in_flight,
                 last_seen=instance.last_seen,
             )
-            for instance in sorted((o.instance for o in self._replicas.values()), key=lambda instance: instance.key)
+            for instance in sorted((o.instance for o in self._replicas.values()), key=_place)
         )
 
     async def start(self) -> None:
@@ -194,12 +205,10 @@ class LocalFabric:
 
     def _check_flapping(self, replica: _Replica) -> None:
         start = self._clock.time() - REPLACEMENT_WINDOW
-        for name, times in list(self._replacements.items()):
-            while times and times[0] <= start:
-                times.popleft()
-            if not times:
-                del self._replacements[name]
+        self._forget_replacements(start)
         times = self._replacements.get(replica, deque())
+        while times and times[0] <= start:
+            times.popleft()
         if len(times) >= REPLACEMENTS:
             raise ResourceExhausted(
                 "FLAPPING",
@@ -208,6 +217,20 @@ class LocalFabric:
                 quota="replacements of an instance",
                 retry_after=times[0] - start,
             )
+
+    def _forget_replacements(self, start: float) -> None:
+        """Drops those whose last was before ``start``; in the order of their last, so that no other is looked at."""
+        while self._replacements:
+            name, times = next(iter(self._replacements.items()))
+            if times[-1] > start:
+                return
+            del self._replacements[name]
+
+
+def _place(instance: Instance) -> tuple[str, str, str, str]:
+    """As the keys themselves compare, in a fraction of the time."""
+    key = instance.key
+    return key.tenant, key.provider, key.instance, key.session
 
 
 class _Answer:

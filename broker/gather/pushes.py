@@ -1,22 +1,22 @@
 """Pushes: one-shot deliveries for one request, which may come before or after the request does.
 
-An early push is held for its time and within a limit of bytes over all; the request that names it takes it, whole and
-once. One key is pushed once: a second push of it is refused until the first one's time is over, whether the first is
-still held or was delivered, so that the answer tells nothing of whether a request waits. (For the same reason a push
-that is delivered at once needs room like one that is held.) A key that was pushed costs :data:`ENTRY_BYTES` of the
-limit for its time, so that empty pushes are bounded too.
+An early push is held for its time and within its tenant's share of a limit of bytes; the request that names it takes
+it, whole and once. One key is pushed once: a second push of it is refused until the first one's time is over, whether
+the first is still held or was delivered, so that the answer tells nothing of whether a request waits. (For the same
+reason a push that is delivered at once needs room like one that is held.) A key that was pushed costs
+:data:`ENTRY_BYTES` of the limit for its time, so that empty pushes are bounded too.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from broker.errors import AlreadyExists, ResourceExhausted
+from broker.errors import AlreadyExists
 from broker.gather.clock import Clock, Timer
 from broker.gather.fabric import Ending, Push, PushKey, PushSink
+from broker.limits.shares import Holding, Shares
 
 ENTRY_BYTES = 512
 """What a key costs beside the bytes of its parts."""
@@ -25,29 +25,50 @@ ENTRY_BYTES = 512
 class Pushes:
     """Pushes that are held and requests that wait for one."""
 
-    def __init__(self, clock: Clock, *, max_bytes: int = 16 * 1024 * 1024) -> None:
-        """Makes an empty store that holds at most ``max_bytes``, those being read included."""
+    def __init__(
+        self, clock: Clock, *, max_bytes: int = 32 * 1024 * 1024, tenant_bytes: int = 16 * 1024 * 1024
+    ) -> None:
+        """Makes an empty store that holds at most ``max_bytes``, and ``tenant_bytes`` of one tenant's.
+
+        Those being read are included.
+        """
         self._clock = clock
-        self._max_bytes = max_bytes
-        self._bytes = 0
+        self._room = Shares(
+            "bytes of early pushes",
+            "PUSH_BYTES",
+            each=min(tenant_bytes, max_bytes),
+            each_key="limits.tenant_push_hold_bytes",
+            total=max_bytes,
+            total_key="limits.push_hold_bytes",
+            retry_after=1.0,
+        )
         self._held: dict[PushKey, _Held] = {}
         self._expiries: list[tuple[float, PushKey]] = []
         self._waiting: dict[PushKey, _Waiting] = {}
         self._timer: Timer | None = None
 
+    def configure(self, *, max_bytes: int, tenant_bytes: int) -> None:
+        """Sets other bounds; see :meth:`broker.limits.shares.Shares.resize`."""
+        self._room.resize(each=min(tenant_bytes, max_bytes), total=max_bytes)
+
+    def figures(self) -> dict[str, float]:
+        """How much of its room is taken now."""
+        return {"push_held_bytes": self._room.used, "push_held_limit_bytes": self._room.total}
+
     @property
     def bytes(self) -> int:
         """Bytes taken up now."""
-        return self._bytes
+        return self._room.used
 
     @property
     def waiting(self) -> int:
         """Requests' expectations that nothing has come for."""
         return len(self._waiting)
 
-    def reading(self) -> Reading:
+    def reading(self, tenant: str) -> Reading:
         """Room for a push that is being read, so that what many send at once stays within the limit."""
-        return Reading(self._reserve, self._release)
+        self._expire()
+        return Reading(self._room.holding(tenant))
 
     def check(self, key: PushKey) -> None:
         """Refuses a repeated push before it is read.
@@ -71,7 +92,7 @@ class Pushes:
         """
         self.check(key)
         size = sum(map(len, push.parts))
-        self._reserve(size + ENTRY_BYTES)
+        self._room.take(key.tenant, size + ENTRY_BYTES)
         self._held[key] = _Held(push, size)
         heapq.heappush(self._expiries, (self._clock.time() + ttl, key))
         self._arm()
@@ -108,7 +129,7 @@ class Pushes:
         if held is None:
             return None
         push = held.push
-        self._bytes -= held.size
+        self._room.give(key.tenant, held.size)
         held.push, held.size = None, 0
         return push
 
@@ -124,26 +145,11 @@ class Pushes:
             self.unexpect(key)
             sink.end(Ending.COMPLETE, "")
 
-    def _reserve(self, size: int) -> None:
-        self._expire()
-        if self._bytes + size > self._max_bytes:
-            raise ResourceExhausted(
-                "PUSH_BYTES",
-                f"{self._bytes} of {self._max_bytes} bytes of early pushes are taken and {size} more do not fit; "
-                "push later, or push less",
-                quota="early push bytes",
-                retry_after=1.0,
-            )
-        self._bytes += size
-
-    def _release(self, size: int) -> None:
-        self._bytes -= size
-
     def _expire(self) -> None:
         now = self._clock.time()
         while self._expiries and self._expiries[0][0] <= now:
             _, key = heapq.heappop(self._expiries)
-            self._bytes -= self._held.pop(key).size + ENTRY_BYTES
+            self._room.give(key.tenant, self._held.pop(key).size + ENTRY_BYTES)
 
     def _arm(self) -> None:
         """Has what expires next dropped at its time, even if nothing else happens."""
@@ -161,11 +167,9 @@ class Pushes:
 class Reading:
     """A push that is being read; leaving the ``with`` block gives its room back."""
 
-    def __init__(self, reserve: Callable[[int], None], release: Callable[[int], None]) -> None:
-        self._reserve = reserve
-        self._release = release
+    def __init__(self, room: Holding) -> None:
+        self._room = room
         self._parts: list[bytes] = []
-        self._size = 0
 
     def __enter__(self) -> Self:
         return self
@@ -179,15 +183,13 @@ class Reading:
         Raises:
             ResourceExhausted: ``PUSH_BYTES``.
         """
-        size = len(part)
-        self._reserve(size)
-        self._size += size
+        self._room.take(len(part))
         self._parts.append(part)
 
     def finish(self) -> tuple[bytes, ...]:
         """All batches in order; their room is free again, for ``hold`` to take before anything else runs."""
-        self._release(self._size)
-        parts, self._parts, self._size = tuple(self._parts), [], 0
+        self._room.release()
+        parts, self._parts = tuple(self._parts), []
         return parts
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from broker.core.scores import ScoreScale
-from broker.errors import FailedPrecondition, ResourceExhausted
+from broker.errors import ConfigError, FailedPrecondition, ResourceExhausted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,15 +56,57 @@ class Registry:
             shared: The id of a scale, and the configured providers that share it; each is in one list at most.
             limit: How many others are remembered, at least 1.
         """
-        configured = configured or {}
+        self._others = limit
+        self._entries: dict[str, _Entry] = {}
+        self._attached: set[str] = set()
+        self._gone: dict[str, None] = {}
+        self.configure(configured or {}, shared)
+
+    def configure(
+        self, configured: Mapping[str, ScoreScale | None], shared: Iterable[tuple[str, Sequence[str]]]
+    ) -> None:
+        """Knows other providers from the start; the arguments are those that it was made with.
+
+        Those that are not configured any more are known as long as they are attached, or remembered as others are.
+        :meth:`check_configured` says whether that can be.
+        """
         self.lane_order: tuple[str, ...] = tuple(configured)
         """The configured providers, in the operator's order; what ``Policy.lane_order`` takes."""
         self._place = {name: place for place, name in enumerate(configured)}
-        self._limit = limit + len(configured)
-        self._entries = {name: _Entry(scale) for name, scale in configured.items()}
-        self._attached: set[str] = set()
-        self._gone: dict[str, None] = {}
+        self._limit = self._others + len(configured)
         self._shared = {name: (scale_id, tuple(names)) for scale_id, names in shared for name in names}
+        for name, entry in list(self._entries.items()):
+            self._gone.pop(name, None)
+            if name in configured:
+                continue
+            entry.fixed = None
+            if entry.attached == 0 and entry.last_seen is None:
+                del self._entries[name]
+            elif entry.attached == 0:
+                self._gone[name] = None
+        for name, scale in configured.items():
+            entry = self._entries.setdefault(name, _Entry(scale))
+            entry.fixed = scale
+            if scale is not None:
+                entry.scale = scale
+
+    def check_configured(
+        self, configured: Mapping[str, ScoreScale | None], shared: Iterable[tuple[str, Sequence[str]]]
+    ) -> None:
+        """Refuses to know of a provider otherwise than it is attached.
+
+        Raises:
+            ConfigError: Naming it.
+        """
+        wanted = {name: scale.id for name, scale in configured.items() if scale is not None}
+        wanted |= {name: scale_id for scale_id, names in shared for name in names}
+        for name in sorted(self._attached & wanted.keys()):
+            scale, entry = configured.get(name), self._entries[name]
+            if entry.scale is None or (scale or entry.scale) != entry.scale or entry.scale.id != wanted[name]:
+                raise ConfigError(
+                    f"providers.{name}: it is attached with another scale than the one configured now; have it attach "
+                    "with the new one after a restart, or detach it first"
+                )
 
     def attach(self, provider: str, scale: ScoreScale, kinds: tuple[str, ...], *, replaces: bool) -> None:
         """Notes an instance that can be asked; with ``replaces`` it takes the place of one noted before.
@@ -144,9 +186,16 @@ class Registry:
         """One of them; None: not known."""
         return self._known(provider) if provider in self._entries else None
 
-    def scales(self) -> dict[str, ScoreScale | None]:
-        """Every known provider's scale, None where none is known: what floors are validated against."""
-        return {name: entry.scale for name, entry in self._entries.items()}
+    def scales(self, beside: Mapping[str, ScoreScale | None] | None = None) -> Mapping[str, ScoreScale | None]:
+        """Every known provider's scale, None where none is known: what floors are validated against.
+
+        Args:
+            beside: Other names, with their scales; of one that is known the registry's own counts.
+
+        Returns:
+            A view, as they are now: where thousands are known, a copy would cost a request more than all else.
+        """
+        return _Scales(self._entries, beside or {})
 
     def _sharers(self, provider: str) -> tuple[str, ...]:
         """The providers of one scale: this one, and those that share it."""
@@ -170,6 +219,23 @@ class Registry:
             )
         forgotten = next(iter(self._gone))
         del self._gone[forgotten], self._entries[forgotten]
+
+
+class _Scales(Mapping[str, ScoreScale | None]):
+    def __init__(self, entries: Mapping[str, _Entry], beside: Mapping[str, ScoreScale | None]) -> None:
+        self._entries = entries
+        self._beside = beside
+
+    def __getitem__(self, name: str) -> ScoreScale | None:
+        entry = self._entries.get(name)
+        return self._beside[name] if entry is None else entry.scale
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._entries
+        yield from (name for name in self._beside if name not in self._entries)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 def _shown(scale: ScoreScale) -> str:

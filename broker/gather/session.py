@@ -19,6 +19,9 @@ OPEN       Malformed         Rejection of that message.
 OPEN       Detached          No new queries. Those not sent yet end LOST. DETACHED.
 OPEN       Hello             The session ends: PROTOCOL_ORDER.
 OPEN       drain             No new queries, Draining is sent; all else as before.
+OPEN       renew             Draining is sent; all else as before, new queries too, until a newer session of the same
+                             replica takes its place.
+OPEN       retire            No new queries; with none open for a second the session ends well. All else as before.
 DETACHED   Batch, LaneEnded  For a query that was open at Detached: as in OPEN. For any other the session ends:
                              PROTOCOL_ORDER.
 DETACHED   Malformed         Rejection of that message.
@@ -37,16 +40,16 @@ Design: h11 (``_state.py``): a protocol as a state machine over events, tested w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from enum import Enum, auto
 
 from broker.core.scores import UNIT, ScoreScale
 from broker.errors import BrokerError, FailedPrecondition, InvalidArgument, ResourceExhausted
+from broker.gather.asked import Asked
 from broker.gather.clock import Clock, Timer
 from broker.gather.fabric import Ending, Fabric, InstanceKey, Sink
-from broker.gather.outbox import Outbox
+from broker.gather.outgoing import Outgoing
 from broker.wire.events import (
-    Ask,
     Batch,
     Cancel,
     Detached,
@@ -70,6 +73,10 @@ NOT_OPEN = Violation(
 """One text for queries that are unknown, finished or another's, so that it tells nothing of which."""
 
 
+RETIRED_LINGER = 1.0
+"""Seconds that a retired session with nothing open stays, so that the last verdict reaches the provider."""
+
+
 class State(Enum):
     """Where a session stands."""
 
@@ -90,6 +97,7 @@ class ProviderSession:
         scale: Of its scores.
         max_in_flight: Queries that it takes at once.
         last_seen: When it was last heard from, in seconds since the epoch.
+        renewing: Whether it was told to make place for a newer session of its replica, and is asked until then.
     """
 
     def __init__(
@@ -123,6 +131,7 @@ class ProviderSession:
         self.scale: ScoreScale = UNIT
         self.max_in_flight = 0
         self.last_seen = now()
+        self.renewing = False
         self._fabric = fabric
         self._clock = clock
         self._new_query_id = new_query_id
@@ -130,9 +139,11 @@ class ProviderSession:
         self._linger = linger
         self._linger_timer: Timer | None = None
         self._state = State.NEW
-        self._open: dict[str, _Asked] = {}
+        self._drained = False
+        self._retired = False
+        self._open: dict[str, Asked] = {}
         self._answerable: frozenset[str] = frozenset()
-        self._outbox: Outbox[Outbound | _Asked] = Outbox(outbox_limit)
+        self._outbox = Outgoing(outbox_limit, clock, self._open)
 
     @property
     def state(self) -> State:
@@ -144,40 +155,40 @@ class ProviderSession:
         """Queries that are open."""
         return len(self._open)
 
-    def receive(self, event: Inbound) -> None:
-        """Acts on what the provider said; never raises. After the end it does nothing."""
+    def receive(self, event: Inbound) -> bool:
+        """Acts on what the provider said; never raises. After the end it does nothing.
+
+        Returns:
+            Whether it was of any use; if not, more of the same may come as fast as the provider can send.
+        """
         if self._state is State.CLOSED:
-            return
+            return True
         self.last_seen = self._now()
         match event:
             case Hello():
                 self._attach(event)
             case Batch() | LaneEnded():
-                self._answer(event)
+                return self._answer(event)
             case Detached():
                 self._detach(event)
             case Malformed() if self._state is State.NEW:
                 self.close(InvalidArgument(event.reason, event.message))
             case Malformed():
                 self._put(Rejection(event.query_id, (Violation(event.reason, event.message),)))
+                return False
+        return True
 
     def take(self) -> Outbound | None:
         """The next event to send; None: there is none now."""
-        while (item := self._outbox.take()) is not None:
-            if (event := self._event(item)) is not None:
-                return event
-        return None
+        return self._outbox.event()
 
     async def next_event(self) -> Outbound | None:
         """The next event to send, waiting for one; None: the session is over. For one writer; safe to cancel."""
-        while (item := await self._outbox.get()) is not None:
-            if (event := self._event(item)) is not None:
-                return event
-        return None
+        return await self._outbox.next_event()
 
-    def ask(self, query: Query, deadline: float, sink: Sink, /) -> _Asked:
+    def ask(self, query: Query, deadline: float, sink: Sink, /) -> Asked:
         """Sends a query; the sink may be ended before this returns."""
-        asked = _Asked(self._new_query_id(), query, deadline, sink, self._cancel, self._put)
+        asked = Asked(self._new_query_id(), query, deadline, sink, self._cancel, self._put)
         if self._state is State.OPEN:
             self._open[asked.query_id] = asked
             self._put(asked)
@@ -189,7 +200,20 @@ class ProviderSession:
         """Tells the provider that the broker stops in so many milliseconds; it is asked no more."""
         if self._state is State.OPEN:
             self._fabric.withdraw(self)
+            self._drained = True
             self._put(Draining(remaining_ms))
+
+    def renew(self, remaining_ms: int) -> None:
+        """Tells the provider to attach anew within so many milliseconds; until it does it is asked as before."""
+        if self._state is State.OPEN and not (self._drained or self._retired):
+            self.renewing = True
+            self._put(Draining(remaining_ms))
+
+    def retire(self) -> None:
+        """Asks no more; what is open is finished, then the session ends well. Idempotent."""
+        self._fabric.withdraw(self)
+        self._retired = True
+        self._rest()
 
     def close(self, error: BrokerError | None = None, /, *, ending: Ending = Ending.LOST) -> None:
         """Ends the session; idempotent, and the first call's error stays.
@@ -206,9 +230,10 @@ class ProviderSession:
         if self._linger_timer is not None:
             self._linger_timer.cancel()
         self._outbox.close()
-        left, self._open = self._open, {}
+        left = list(self._open.values())
+        self._open.clear()
         reason = "the instance was lost before it ended its answer" if error is None else error.message
-        for asked in left.values():
+        for asked in left:
             asked.sink.end(ending, reason)
 
     def _attach(self, hello: Hello) -> None:
@@ -230,18 +255,21 @@ class ProviderSession:
             self._outbox.close(discard=True)
             self.close(error)
 
-    def _answer(self, event: Batch | LaneEnded) -> None:
+    def _answer(self, event: Batch | LaneEnded) -> bool:
         asked = self._open.get(event.query_id)
         if asked is None or not asked.sent:
             if self._state is State.NEW or (self._state is State.DETACHED and event.query_id not in self._answerable):
                 self._out_of_order(event)
             else:
                 self._put(Rejection(event.query_id, (NOT_OPEN,)))
-        elif isinstance(event, Batch):
+            return False
+        if isinstance(event, Batch):
             asked.sink.batch(event.data, False)
-        else:
-            self._forget(asked)
-            asked.sink.end(Ending.FAILED if event.failed else Ending.COMPLETE, event.message)
+            # A batch without frames takes nothing of its lane's grant.
+            return len(event.data) > len(event.query_id) + 2
+        self._forget(asked)
+        asked.sink.end(Ending.FAILED if event.failed else Ending.COMPLETE, event.message)
+        return True
 
     def _detach(self, event: Detached) -> None:
         if self._state is not State.OPEN:
@@ -263,65 +291,27 @@ class ProviderSession:
         message = f"{said} {state}: say Hello first and once, and after Detach only what finishes open queries"
         self.close(FailedPrecondition("PROTOCOL_ORDER", message), ending=Ending.FAILED)
 
-    def _event(self, item: Outbound | _Asked) -> Outbound | None:
-        """What is sent for an item of the outbox; None: nothing any more."""
-        if not isinstance(item, _Asked):
-            return item
-        if item.query_id not in self._open:
-            return None
-        item.sent = True
-        return Ask(item.query_id, item.query, max(0, int((item.deadline - self._clock.time()) * 1000)))
-
-    def _put(self, item: Outbound | _Asked) -> None:
+    def _put(self, item: Outbound | Asked) -> None:
         if self._outbox.put(item):
             return
         self._outbox.close(discard=True)
         message = f"{self._outbox.limit} events wait to be read; read the session as they come"
         self.close(ResourceExhausted("SLOW_CONSUMER", message, quota="session outbox", retry_after=1.0))
 
-    def _cancel(self, asked: _Asked) -> None:
+    def _cancel(self, asked: Asked) -> None:
         if self._open.get(asked.query_id) is asked:
             self._forget(asked)
             if asked.sent:
                 self._put(Cancel(asked.query_id))
 
-    def _forget(self, asked: _Asked) -> None:
+    def _forget(self, asked: Asked) -> None:
         del self._open[asked.query_id]
         self._rest()
 
     def _rest(self) -> None:
-        """With nothing left to answer, a detached session is given ``linger`` seconds."""
-        if self._state is State.DETACHED and not self._open and self._linger_timer is None:
-            self._linger_timer = self._clock.call_at(self._clock.time() + self._linger, self.close)
-
-
-class _Asked:
-    """A query of a session's, and the asker's handle on it."""
-
-    __slots__ = ("_cancel", "_send", "deadline", "query", "query_id", "sent", "sink")
-
-    def __init__(
-        self,
-        query_id: str,
-        query: Query,
-        deadline: float,
-        sink: Sink,
-        cancel: Callable[[_Asked], None],
-        send: Callable[[Rejection], None],
-    ) -> None:
-        self.query_id = query_id
-        self.query = query
-        self.deadline = deadline
-        self.sink = sink
-        self.sent = False
-        self._cancel = cancel
-        self._send = send
-
-    def cancel(self) -> None:
-        """Stops the answer; the provider is told if it was asked."""
-        self._cancel(self)
-
-    def reject(self, violations: Sequence[Violation], /) -> None:
-        """Tells the provider what was not taken."""
-        if violations and self.sent:
-            self._send(Rejection(self.query_id, tuple(violations)))
+        """With nothing left to answer, a session that is asked no more is given a while, then ends."""
+        detached = self._state is State.DETACHED
+        leaving = detached or (self._retired and self._state is State.OPEN)
+        if leaving and not self._open and self._linger_timer is None:
+            linger = self._linger if detached else RETIRED_LINGER
+            self._linger_timer = self._clock.call_at(self._clock.time() + linger, self.close)

@@ -14,23 +14,21 @@ from broker.core.floors import floor_violations
 from broker.core.handles import RankingPlugin
 from broker.core.lanes import Grant, Lane
 from broker.core.plugins import param_violations
-from broker.core.request import CompositionRequest
+from broker.core.request import CompositionRequest, Policy
 from broker.core.scores import ScoreScale
+from broker.core.splitting import lane_grants, split_violations
 from broker.core.strategies import CATALOGUE, PluginStrategy, Strategy, name_of
 from broker.core.validity import moment
 from broker.core.weights import weight_violations
 from broker.errors import FieldViolation, InvalidArgument, PermissionDenied, ResourceExhausted
 from broker.gather.fabric import PushKey
+from broker.gather.gathering import WantedLane
 from broker.gather.inline import inline_lane
-from broker.gather.lane import WantedLane
 from broker.gather.registry import Registry
 from broker.rpc.validation import violations_of
 from broker.settings import Config
 from broker.wire.events import Query
 from broker.wire.requests import ComposeCall, read_compose_request
-
-BUDGETS_GRANTED = 4
-"""A lane is granted this many times the request's budget: duplicates and floors take their part of it."""
 
 NAMES_SHOWN = 6
 """Names of providers that an error lists; each has at most 63 characters."""
@@ -46,8 +44,8 @@ class Admitted:
     Attributes:
         call: As it was asked.
         request: What to make of the lanes, every default filled in.
-        query: What providers are asked, with the grant of every lane.
-        wanted: The lanes to gather.
+        query: What providers are asked, with the most that any lane may hold.
+        wanted: The lanes to gather, each with its grant.
         inline: The caller's own lanes, checked.
         collect_seconds: How long to gather at most.
     """
@@ -104,10 +102,11 @@ def admit(
     call: ComposeCall,
     inline: tuple[Lane, ...],
     request_id: str,
+    tenant: str,
     config: Config,
     registry: Registry,
     rerankers: Collection[str],
-    plugins: Mapping[str, RankingPlugin],
+    policy: Policy,
 ) -> Admitted:
     """Holds a request against the broker's limits and providers.
 
@@ -115,10 +114,11 @@ def admit(
         call: The request.
         inline: Its own lanes, checked.
         request_id: Its name, the caller's or the broker's.
+        tenant: Whose request it is.
         config: The operator's limits.
-        registry: The providers known.
+        registry: The providers that the tenant knows.
         rerankers: Names of the rerankers that there are.
-        plugins: Ranking policies that the operator allows, by name.
+        policy: With the ranking policies and tokenizers that the operator allows.
 
     Raises:
         InvalidArgument: With everything that was wrong.
@@ -126,9 +126,7 @@ def admit(
         ResourceExhausted: It would open more lanes than are allowed (``LANES_LIMIT``).
     """
     limits = config.limits
-    request = replace(
-        call.composed_under(config.ranking.strategy), max_frames=call.composition.max_frames or limits.max_frames
-    )
+    request = call.composed_under(config.ranking.strategy, config.render.tokenizer)
     strategy = name_of(request.strategy)
     if strategy in config.ranking.forbidden_strategies:
         allowed = "see ListStrategies for those that are allowed"
@@ -137,18 +135,20 @@ def admit(
             f"the operator of this broker forbids the strategy {strategy}; {allowed}",
             violations=[FieldViolation("strategy", "STRATEGY_FORBIDDEN", allowed)],
         )
-    scales = _scales(call, registry)
+    scales, known = _scales(call, registry), registry.scales(dict.fromkeys(call.expect_pushes))
     violations = [
         *_beyond_limits(call, request, config),
         *_naming(call, registry),
         *floor_violations(request.floors, scales),
         *_reranking(request, rerankers),
         *weight_violations(request.strategy, scales.keys()),
-        *_plugging(request.strategy, plugins),
+        *_plugging(request.strategy, policy.plugins),
+        *_counting(request, policy),
+        *split_violations(request.budget_split, call.budget_weights, known.keys()),
     ]
     if violations:
         raise InvalidArgument.of([_with_names(each, scales.keys()) for each in violations])
-    wanted = tuple(_wanted(call, request_id, registry))
+    wanted = tuple(_wanted(call, request_id, tenant, registry))
     if len(wanted) + len(inline) > limits.max_lanes:
         raise ResourceExhausted(
             "LANES_LIMIT",
@@ -157,23 +157,35 @@ def admit(
             quota="limits.max_lanes",
             retry_after=30.0,
         )
+    most = Grant(limits.lane_frames, limits.lane_tokens)
+    names = [lane.provider for lane in wanted]
+    grants = lane_grants(request.budget_split, request.max_tokens, names, call.budget_weights, most)
     query = Query(
         goal=call.goal,
         query_text=call.query_text,
         kinds=call.kinds,
         anchors=call.anchors,
         max_frames=limits.lane_frames,
-        max_tokens=min(request.max_tokens * BUDGETS_GRANTED, limits.lane_tokens),
+        max_tokens=limits.lane_tokens,
         as_of=request.as_of,
     )
     return Admitted(
         call=call,
         request=request,
         query=query,
-        wanted=wanted,
+        wanted=tuple(replace(lane, grant=_capped(grants[lane.provider], lane.provider, config)) for lane in wanted),
         inline=inline,
         collect_seconds=limits.collect_seconds if call.collect_timeout is None else call.collect_timeout,
     )
+
+
+def _capped(grant: Grant, provider: str, config: Config) -> Grant:
+    """A grant within what the operator gives to this provider."""
+    known = config.providers.get(provider)
+    if known is None:
+        return grant
+    frames, tokens = known.max_frames or grant.max_frames, known.max_tokens or grant.max_tokens
+    return Grant(min(grant.max_frames, frames), min(grant.max_tokens, tokens))
 
 
 def _with_names(violation: FieldViolation, known: Collection[str]) -> FieldViolation:
@@ -202,14 +214,18 @@ def _plugging(strategy: Strategy, plugins: Mapping[str, RankingPlugin]) -> list[
     return [FieldViolation("strategy.plugin.name", "STRATEGY_UNKNOWN", text)]
 
 
-def _scales(call: ComposeCall, registry: Registry) -> dict[str, ScoreScale | None]:
+def _counting(request: CompositionRequest, policy: Policy) -> Iterator[FieldViolation]:
+    """A tokenizer that there is none of. Another one never stands in for it: the budget would not be the caller's."""
+    if request.tokenizer not in policy.counters:
+        there_are = ", ".join(sorted(policy.counters))
+        text = f"this broker has no tokenizer {request.tokenizer[:63]!a}; there are {there_are}"
+        yield FieldViolation("tokenizer", "TOKENIZER_UNKNOWN", text)
+
+
+def _scales(call: ComposeCall, registry: Registry) -> Mapping[str, ScoreScale | None]:
     """Every provider that a floor or a weight may name, with its scale where that is known."""
-    scales = registry.scales()
-    for provider in call.expect_pushes:
-        scales.setdefault(provider, None)
-    for lane in call.inline_lanes:
-        scales.setdefault(lane.provider, lane.scale)
-    return scales
+    inline = {lane.provider: lane.scale for lane in reversed(call.inline_lanes)}
+    return registry.scales({**inline, **dict.fromkeys(call.expect_pushes)})
 
 
 def _beyond_limits(call: ComposeCall, request: CompositionRequest, config: Config) -> Iterator[FieldViolation]:
@@ -265,7 +281,7 @@ def _naming(call: ComposeCall, registry: Registry) -> Iterator[FieldViolation]:
         yield FieldViolation(f"inline_lanes[{index}].provider_id", "LANE_NAME", problem)
 
 
-def _wanted(call: ComposeCall, request_id: str, registry: Registry) -> Iterator[WantedLane]:
+def _wanted(call: ComposeCall, request_id: str, tenant: str, registry: Registry) -> Iterator[WantedLane]:
     """The lanes to gather, in lane order."""
     asked: Collection[str] = ()
     if not call.no_providers:
@@ -275,6 +291,6 @@ def _wanted(call: ComposeCall, request_id: str, registry: Registry) -> Iterator[
         provider = registry.get(name)
         scale = None if provider is None else provider.scale
         if name in call.expect_pushes:
-            yield WantedLane(name, PushKey("", request_id, name), scale)
+            yield WantedLane(name, PushKey(tenant, request_id, name), scale)
         elif provider is not None:
             yield WantedLane(name, None, scale)

@@ -3,53 +3,51 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import ParamSpec, TypeVar
 
-import structlog
-from google.protobuf.message import Message
+from contextbroker.v1.context_service_pb2 import ComposeResponse
+from structlog.contextvars import bound_contextvars
 
 from broker.core.compose import finish, overhead
 from broker.core.composition import Composition
-from broker.core.lanes import Lane, LaneUpdate
+from broker.core.counting import BYTES_PER_4
+from broker.core.handles import RankingPlugin
+from broker.core.lanes import Lane
 from broker.core.packing import room
 from broker.core.plan import rank_lanes
-from broker.core.request import Policy
+from broker.core.request import CompositionRequest, Policy
 from broker.core.strategies import PluginStrategy
 from broker.errors import AlreadyExists, FieldViolation, Unavailable
-from broker.gather.collect import Collector
-from broker.gather.lane import LieReport
-from broker.gather.registry import Registry
+from broker.gather.tenants import Tenant, Tenants
 from broker.rpc import admission, outcome
 from broker.rpc.admission import Admitted
+from broker.rpc.gathering import gather
 from broker.rpc.handlers import Serving, only_message
+from broker.rpc.large import in_thread_if, is_large, serialized
 from broker.rpc.ranking import PluginRanker
+from broker.rpc.recording import Recorder
 from broker.rpc.reranking import Rerankers
+from broker.rpc.snapshots import Snapshots
 from broker.rpc.streams import Stream
+from broker.rpc.told import composition_told
 from broker.settings import Config
-from broker.wire.compositions import composition_messages
+from broker.wire.compositions import body_messages, end_message
 from broker.wire.requests import ComposeCall
-from broker.wire.updates import Accepted, LaneSource, OpenedLane, accepted_message, lane_update_message
-
-THREAD_FRAMES = 500
-THREAD_TOKENS = 10_000
-"""From so many frames or tokens on a composition is made and encoded in a thread, so that other calls are not held up
-by it: below them it takes less than 50 ms, whatever the frames hold."""
+from broker.wire.updates import Accepted, LaneSource, OpenedLane, accepted_message
 
 THREAD_BYTES = 16 * 1024
 """From so many bytes on a request is read in a thread: long lists take a microsecond a byte to check."""
 
+LAST_WORD = 0.03
+"""Seconds of the caller's own deadline that are kept to say how an answer ended."""
+
 DRAIN_RETRY = 1.0
 """Seconds after which another broker, or this one started again, may take the request."""
-
-log = structlog.get_logger("broker.rpc")
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class Composer:
@@ -58,23 +56,27 @@ class Composer:
     def __init__(
         self,
         *,
-        collector: Collector,
-        registry: Registry,
+        tenants: Tenants,
         rerankers: Rerankers,
+        recorder: Recorder,
         serving: Serving,
         config: Config,
         policy: Policy,
     ) -> None:
-        """Composes what ``collector`` gathers, for requests that ``config`` and ``registry`` allow."""
-        self._collector = collector
-        self._registry = registry
+        """Composes what a caller's tenant gathers, for requests that it and ``config`` allow."""
+        self._tenants = tenants
         self._rerankers = rerankers
+        self._recorder = recorder
         self._serving = serving
         self._config = config
         self._policy = policy
         self._plugins = PluginRanker(policy, config.limits.rank_seconds)
-        self._running: set[str] = set()
         self._draining = False
+
+    @property
+    def plugins(self) -> Mapping[str, RankingPlugin]:
+        """The operator's policies that requests may name."""
+        return self._policy.plugins
 
     def drain(self) -> None:
         """Takes no new requests from now on; running ones go on."""
@@ -85,29 +87,43 @@ class Composer:
         self._refuse_when_draining()
         data = await only_message(stream, self._serving)
         started = asyncio.get_running_loop().time()
-        self._serving.work()
-        call, inline = await _in_thread_if(len(data) >= THREAD_BYTES, self._read, data)
+        with self._serving.quotas.request(stream.caller):
+            self._serving.work()
+            call, inline = await in_thread_if(len(data) >= THREAD_BYTES, self._read, data)
+            # Frames are values from here on; a caller that reads slowly does not keep their bytes too.
+            del data
+            await self._answer(stream, call, inline, started)
+
+    async def _answer(self, stream: Stream, call: ComposeCall, inline: tuple[Lane, ...], started: float) -> None:
         # Asked again, since providers were let go when draining began: better no answer than one without them.
         self._refuse_when_draining()
+        tenant = self._tenants.of(stream.caller.tenant)
         request_id = call.request_id or secrets.token_hex(16)
-        with self._reserved(request_id):
+        stream.noted["request_id"] = request_id
+        with _reserved(tenant, request_id), bound_contextvars(request_id=request_id):
             admitted = admission.admit(
                 call,
                 inline,
                 request_id,
+                tenant.name,
                 self._config,
-                self._registry,
+                tenant.registry,
                 self._rerankers.names,
-                self._policy.plugins,
+                self._policy,
             )
             self._check_feasible(admitted)
+            granted = (lane.granted(admitted.query).max_tokens for lane in admitted.wanted)
+            self._serving.quotas.reserve(stream.held, granted)
             composition_id = new_id()
             await stream.send(
                 accepted_message(Accepted(composition_id, request_id, self._opened(admitted))).SerializeToString()
             )
             answer_by = self._answer_by(started, stream.deadline)
-            lanes = [*await self._gather(stream, admitted, self._deadline(started, admitted, answer_by)), *inline]
+            until = self._deadline(started, admitted, answer_by)
+            snapshots = self._snapshots(stream, admitted, until, composition_id, request_id) if call.snapshots else None
+            lanes = [*await gather(stream, tenant, admitted, until, snapshots, self._serving.observing), *inline]
             gathered = asyncio.get_running_loop().time()
+            stream.held.settle()
             failure = outcome.failure(lanes, call.required_providers, admitted.request.partial_lanes)
             if failure is not None:
                 stream.noted["composition_id"] = composition_id
@@ -115,18 +131,32 @@ class Composer:
                 # What was said of the lanes explains it; a status overtakes what still waits to be written.
                 await stream.flush()
                 raise failure
-            large = _is_large(lanes)
-            composition = replace(
-                await self._composed(lanes, admitted, answer_by, stream.deadline, large),
-                composition_id=composition_id,
-                request_id=request_id,
-            )
+            large = is_large(lanes)
+            with self._serving.observing.tracing.part("compose"):
+                composed_of = await self._composed(lanes, call, admitted.request, answer_by, stream.deadline, large)
+            composition = replace(composed_of, composition_id=composition_id, request_id=request_id)
             composed = asyncio.get_running_loop().time()
-            messages = composition_messages(composition)
-            while (part := await _in_thread_if(large, _encoded, messages)) is not None:
+            parts: list[bytes] = []
+            messages = body_messages(composition)
+            while (sent := await in_thread_if(large, _next, messages, self._recorder)) is not None:
+                part, keeps = sent
                 await stream.send(part)
+                if keeps:
+                    parts.append(part)
+            recording = asyncio.get_running_loop().time()
+            wait = _record_by(answer_by, stream.deadline)
+            state = await self._recorder.record(composition, call, stream.caller, parts, until=wait, large=large)
+            recorded = asyncio.get_running_loop().time() - recording
+            composition = replace(composition, audit_state=state)
+            await stream.send(await in_thread_if(large, _end, composition))
             await stream.flush()
-            _log(composition, gathered - started, composed - gathered, asyncio.get_running_loop().time() - composed)
+            stages = {
+                "gathering": gathered - started,
+                "composing": composed - gathered,
+                "sending": asyncio.get_running_loop().time() - composed - recorded,
+                "recording": recorded,
+            }
+            composition_told(self._serving.observing, composition, stages, {lane.provider for lane in inline})
 
     def _read(self, data: bytes) -> tuple[ComposeCall, tuple[Lane, ...]]:
         call = admission.read(data, self._config)
@@ -138,19 +168,6 @@ class Composer:
                 "DRAINING", "this broker is stopping; ask again, or ask another one", retry_after=DRAIN_RETRY
             )
 
-    @contextmanager
-    def _reserved(self, request_id: str) -> Iterator[None]:
-        if request_id in self._running:
-            text = "a request of this request_id is running; give each its own, or none"
-            raise AlreadyExists(
-                "REQUEST_ID_IN_USE", text, violations=[FieldViolation("request_id", "REQUEST_ID_IN_USE", text)]
-            )
-        self._running.add(request_id)
-        try:
-            yield
-        finally:
-            self._running.discard(request_id)
-
     def _check_feasible(self, admitted: Admitted) -> None:
         """Refuses what cannot come to an answer, before any provider is asked.
 
@@ -158,34 +175,38 @@ class Composer:
             InvalidArgument: ``BUDGET_TOO_SMALL``.
             Unavailable: ``NO_PROVIDERS``.
         """
-        room(admitted.request.max_tokens, overhead(admitted.request))
+        room(admitted.request, overhead(admitted.request, self._policy))
         if not admitted.wanted and not admitted.inline:
             raise outcome.no_lanes(declined=admitted.call.no_providers)
 
     async def _composed(
         self,
         lanes: Sequence[Lane],
-        admitted: Admitted,
+        call: ComposeCall,
+        request: CompositionRequest,
         answer_by: float | None,
         deadline: float | None,
         large: bool,
     ) -> Composition:
-        strategy, asked, reranked = admitted.request.strategy, admitted.request.rerank, None
+        strategy, asked, reranked = request.strategy, request.rerank, None
+        # Tokenizers take their time with texts that cost a byte count nothing.
+        large = large or request.tokenizer != BYTES_PER_4.name
         if isinstance(strategy, PluginStrategy):
-            plan = await self._plugins.rank(strategy, lanes, admitted.request, deadline)
+            plan = await self._plugins.rank(strategy, lanes, request, deadline)
         else:
-            plan = await _in_thread_if(large, rank_lanes, lanes, admitted.request, self._policy)
+            plan = await in_thread_if(large, rank_lanes, lanes, request, self._policy)
         if asked is not None:
-            question = admitted.call.query_text or admitted.call.goal
-            reranked = await self._rerankers.rerank(asked, question, plan.candidates, answer_by)
-        return await _in_thread_if(large, finish, plan, reranked)
+            question = call.query_text or call.goal
+            with self._serving.observing.tracing.part("rerank", reranker=asked.name):
+                reranked = await self._rerankers.rerank(asked, question, plan.candidates, answer_by)
+        return await in_thread_if(large, finish, plan, reranked)
 
     def _answer_by(self, started: float, callers: float | None) -> float | None:
         """When everything but the answering must be done, by the caller's own deadline; None where it has none."""
         if callers is None:
             return None
-        # A quarter at most: a caller in a hurry wants evidence too.
-        return callers - min(self._config.limits.answer_margin_seconds, max(0.0, callers - started) / 4)
+        # Two fifths at most: a caller in a hurry wants evidence too, and one that gives 100 ms has 20 of them to spare.
+        return callers - min(self._config.limits.answer_margin_seconds, max(0.0, callers - started) * 0.4)
 
     def _deadline(self, started: float, admitted: Admitted, answer_by: float | None) -> float:
         """When collecting ends: the sooner of what the request says and what its caller's own deadline leaves."""
@@ -198,16 +219,12 @@ class Composer:
         return min(end, answer_by - kept)
 
     def _opened(self, admitted: Admitted) -> tuple[OpenedLane, ...]:
-        query, inline = admitted.query, admission.inline_grant(self._config)
-        lanes = [
-            OpenedLane(
-                lane.provider,
-                LaneSource.ATTACHED if lane.push is None else LaneSource.PUSHED,
-                query.max_frames,
-                query.max_tokens,
-            )
-            for lane in admitted.wanted
-        ]
+        inline = admission.inline_grant(self._config)
+        lanes = []
+        for lane in admitted.wanted:
+            grant = lane.granted(admitted.query)
+            source = LaneSource.ATTACHED if lane.push is None else LaneSource.PUSHED
+            lanes.append(OpenedLane(lane.provider, source, grant.max_frames, grant.max_tokens))
         lanes += [
             OpenedLane(lane.provider, LaneSource.INLINE, inline.max_frames, inline.max_tokens)
             for lane in admitted.inline
@@ -215,48 +232,54 @@ class Composer:
         order = {name: place for place, name in enumerate(self._policy.lane_order)}
         return tuple(sorted(lanes, key=lambda lane: (order.get(lane.provider, len(order)), lane.provider)))
 
-    async def _gather(self, stream: Stream, admitted: Admitted, deadline: float) -> list[Lane]:
-        """Gathers the lanes and meanwhile tells the caller how they fare; of one lane only the latest is told."""
-        updates: dict[str, LaneUpdate] = {}
-        changed = asyncio.Event()
+    def _snapshots(
+        self, stream: Stream, admitted: Admitted, until: float, composition_id: str, request_id: str
+    ) -> Snapshots:
+        call, request = admitted.call, replace(admitted.request, rerank=None)
 
-        def on_update(update: LaneUpdate) -> None:
-            updates[update.provider] = update
-            changed.set()
+        async def compose(lanes: Sequence[Lane], large: bool) -> Composition:
+            composition = await self._composed(lanes, call, request, None, until, large)
+            return replace(composition, composition_id=composition_id, request_id=request_id)
 
-        collecting = asyncio.create_task(
-            self._collector.collect(admitted.wanted, admitted.query, deadline, on_update=on_update, on_lie=_report_lie),
-            name="rpc-collect",
+        return Snapshots(
+            stream,
+            [lane.provider for lane in admitted.wanted],
+            admitted.inline,
+            until,
+            is_answer=lambda lanes: outcome.failure(lanes, call.required_providers, request.partial_lanes) is None,
+            compose=compose,
         )
-        collecting.add_done_callback(lambda _: changed.set())
-        try:
-            while updates or not collecting.done():
-                await changed.wait()
-                changed.clear()
-                while updates:
-                    update = updates.pop(next(iter(updates)))
-                    await stream.send(lane_update_message(update).SerializeToString())
-            return collecting.result()
-        finally:
-            # Where the caller has left, providers hear of it now and not at the deadline.
-            collecting.cancel()
-            await asyncio.wait([collecting])
 
 
-def _is_large(lanes: Sequence[Lane]) -> bool:
-    frames = sum(lane.offered for lane in lanes)
-    return frames >= THREAD_FRAMES or sum(c.tokens for lane in lanes for c in lane.candidates) >= THREAD_TOKENS
+@contextmanager
+def _reserved(tenant: Tenant, request_id: str) -> Iterator[None]:
+    if request_id in tenant.requests:
+        text = "a request of this request_id is running; give each its own, or none"
+        raise AlreadyExists(
+            "REQUEST_ID_IN_USE", text, violations=[FieldViolation("request_id", "REQUEST_ID_IN_USE", text)]
+        )
+    tenant.requests.add(request_id)
+    try:
+        yield
+    finally:
+        tenant.requests.discard(request_id)
 
 
-def _encoded(messages: Iterator[Message]) -> bytes | None:
-    """The next message; None after the last. Each is made when the one before is on its way: all may be many."""
+def _next(messages: Iterator[ComposeResponse], recorder: Recorder) -> tuple[bytes, bool] | None:
+    """The next message, and whether it is kept; None after the last. Each is made when the one before is on its way."""
     message = next(messages, None)
-    # Maps have no order of their own: the same composition gives the same bytes in every process.
-    return None if message is None else message.SerializeToString(deterministic=True)
+    return None if message is None else (serialized(message), recorder.keeps(message))
 
 
-async def _in_thread_if(large: bool, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    return await asyncio.to_thread(work, *args, **kwargs) if large else work(*args, **kwargs)
+def _record_by(answer_by: float | None, callers: float | None) -> float:
+    """Until when a composition may wait for its record: a store that takes its time must not cost the answer itself."""
+    if answer_by is None or callers is None:
+        return math.inf
+    return callers - min(LAST_WORD, (callers - answer_by) / 2)
+
+
+def _end(composition: Composition) -> bytes:
+    return serialized(end_message(composition))
 
 
 def new_id() -> str:
@@ -264,33 +287,3 @@ def new_id() -> str:
     number = int(time.time() * 1000) << 80 | 7 << 76 | secrets.randbits(12) << 64 | 2 << 62 | secrets.randbits(62)
     text = f"{number:032x}"
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
-
-
-def _report_lie(report: LieReport) -> None:
-    log.warning(
-        "provider lied",
-        provider=report.provider,
-        instance=None if report.instance is None else report.instance.instance,
-        session=None if report.instance is None else report.instance.session,
-        violation=report.lie.reason,
-        offered=report.offered,
-        sits_out_seconds=report.sits_out,
-    )
-
-
-def _log(composition: Composition, gathering: float, composing: float, sending: float) -> None:
-    usage, summary = composition.usage.total, composition.summary
-    log.info(
-        "composition",
-        composition_id=composition.composition_id,
-        strategy=summary.strategy.name,
-        strategy_repairs=list(summary.strategy.repairs),
-        reranker=None if summary.rerank is None else f"{summary.rerank.name} {summary.rerank.outcome.value}",
-        lanes={lane.provider: lane.end.value for lane in summary.lanes},
-        frames_offered=usage.frames_offered,
-        frames_placed=usage.frames_placed,
-        tokens=summary.budget.used,
-        gathering_ms=round(gathering * 1000, 1),
-        composing_ms=round(composing * 1000, 1),
-        sending_ms=round(sending * 1000, 1),
-    )

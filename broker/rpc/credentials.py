@@ -1,20 +1,20 @@
-"""Secrets and certificates that the daemon reads at its start: read once, checked, or a plain error."""
+"""Secrets that the daemon reads at its start: read once, checked, or a plain error."""
 
 from __future__ import annotations
 
 import logging
 import secrets
-import ssl
 import stat
 from pathlib import Path
 
-import grpc
 import structlog
 
 from broker.errors import ConfigError
-from broker.settings import Server
 
 MIN_SEAL_KEY_BYTES = 16
+
+SAMPLE = b"CHANGE-ME"
+"""What stands in every sample of a secret, so that none is left in place."""
 
 log = structlog.get_logger("broker.rpc")
 
@@ -36,7 +36,7 @@ def seal_key(file: Path | None, *, trial: bool = False) -> bytes:
             "(umask 077; openssl rand -hex 32 > seal.key), then set render.seal_key_file to that file",
         )
         return secrets.token_bytes(32)
-    key = _private(file, "render.seal_key_file").strip()
+    key = private(file, "render.seal_key_file").strip()
     if len(key) < MIN_SEAL_KEY_BYTES:
         raise ConfigError(
             f"render.seal_key_file: {file} holds {len(key)} bytes and a secret has at least {MIN_SEAL_KEY_BYTES}; "
@@ -45,34 +45,26 @@ def seal_key(file: Path | None, *, trial: bool = False) -> bytes:
     return key
 
 
-def server_credentials(server: Server) -> grpc.ServerCredentials | None:
-    """What TLS needs; None where it is off.
+def private(file: Path, key: str) -> bytes:
+    """What a file with a secret holds.
+
+    Args:
+        file: The file.
+        key: The configuration's key that names it, for errors.
 
     Raises:
-        ConfigError: A file cannot be read, the key is readable by all, or the two do not belong together.
+        ConfigError: It cannot be read, is readable by all, or holds a sample.
     """
-    if server.tls_cert is None or server.tls_key is None:
-        return None
-    key = _private(server.tls_key, "server.tls_key")
-    chain = _bytes(server.tls_cert, "server.tls_cert")
-    try:
-        # grpc says nothing of a wrong pair until the port is opened, and then not what was wrong.
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(server.tls_cert, server.tls_key)
-    except (ssl.SSLError, ValueError) as error:
-        raise ConfigError(
-            f"server.tls_cert {server.tls_cert} and server.tls_key {server.tls_key} cannot be used together: {error}"
-        ) from None
-    return grpc.ssl_server_credentials([(key, chain)])
-
-
-def _private(file: Path, key: str) -> bytes:
-    content = _bytes(file, key)
+    found = content(file, key)
+    if SAMPLE in found:
+        raise ConfigError(f"{key}: {file} holds the sample that came with it; put a secret of your own there")
     if file.stat().st_mode & stat.S_IROTH:
         raise ConfigError(f"{key}: {file} is readable by all users of this machine; chmod o-r it")
-    return content
+    return found
 
 
-def _bytes(file: Path, key: str) -> bytes:
+def content(file: Path, key: str) -> bytes:
+    """What a file holds; arguments and errors are those of :func:`private`."""
     try:
         return file.read_bytes()
     except OSError as error:

@@ -18,8 +18,12 @@ from typing import Any
 import grpc
 import grpc.aio
 import structlog
+from structlog.contextvars import bound_contextvars
 
 from broker.errors import BrokerError, Internal, InvalidArgument, ResourceExhausted
+from broker.rpc.callers import Admission, Callers
+from broker.rpc.observing import Call, Observing
+from broker.rpc.quotas import Quotas, spread
 from broker.rpc.status import abort
 from broker.rpc.streams import ClientGone, Stream, Tasks
 
@@ -38,6 +42,9 @@ class Serving:
             before it ends its side.
         stall_seconds: How long an answer may wait for its reader.
         max_message_bytes: Of one message received.
+        callers: Who makes each call.
+        quotas: What each caller may have.
+        observing: What watches each call for operators.
         tasks: Where the streams' tasks are kept.
         working: The calls that a stop waits for: those that were asked something and will answer.
     """
@@ -45,6 +52,9 @@ class Serving:
     first_message_seconds: float
     stall_seconds: float
     max_message_bytes: int
+    callers: Callers
+    quotas: Quotas
+    observing: Observing = field(default_factory=Observing)
     tasks: Tasks = field(default_factory=Tasks)
     working: set[asyncio.Task[Any]] = field(default_factory=set)
 
@@ -65,34 +75,60 @@ def handler(name: str, method: Method, serving: Serving) -> grpc.RpcMethodHandle
     """A gRPC handler for one method.
 
     Args:
-        name: The method's name, for the log.
+        name: The method's name, for the log and in :mod:`broker.auth.methods`.
         method: What it does.
         serving: What the server gives to every handler.
     """
 
     async def handle(_: object, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
-        stream = Stream(context, serving.tasks, stall_seconds=serving.stall_seconds)
+        with serving.observing.call(name, context) as call:
+            await serve(context, call)
+
+    async def serve(context: grpc.aio.ServicerContext[bytes, bytes], call: Call) -> None:
         try:
-            failure = await _run(name, method, stream)
+            admission = serving.callers.admit(name, context)
+        except Exception as refused:  # noqa: BLE001 - the shield
+            call.failure = refused if isinstance(refused, BrokerError) else _fault(name)
+            await serving.quotas.pace_stranger(context.peer())
+            await _fail(context, call.failure, serving.stall_seconds)
+            return
+        stream = Stream(
+            context,
+            serving.tasks,
+            caller=admission.caller,
+            held=serving.quotas.held.holding(admission.caller.tenant),
+            stall_seconds=serving.stall_seconds,
+        )
+        call.deadline = stream.deadline
+        try:
+            with bound_contextvars(**admission.caller.logged):
+                call.failure = await _run(name, method, stream, admission, serving)
         finally:
             stream.close()
-        if failure is not None:
-            await _fail(context, failure)
+        if isinstance(call.failure, ResourceExhausted):
+            await serving.quotas.pace(admission.caller.tenant)
+        if call.failure is not None:
+            await _fail(context, call.failure, serving.stall_seconds)
 
     # grpc types its handlers for iterators; a coroutine that reads and writes by its context is an untyped form.
     behaviour: Any = handle
     return grpc.stream_stream_rpc_method_handler(behaviour)
 
 
-async def _run(name: str, method: Method, stream: Stream) -> BrokerError | None:
+async def _run(name: str, method: Method, stream: Stream, admission: Admission, serving: Serving) -> BrokerError | None:
     started = time.monotonic()
     try:
-        await method(stream)
-        await stream.flush()
+        # The quotas first: a refusal is to cost as little as may be.
+        with serving.quotas.call(name, stream.caller):
+            async with serving.callers.watching(admission, stream):
+                await method(stream)
+                await stream.flush()
     except ClientGone:
         # The peer is not there to be answered: grpc ends such a call in silence when its handler was cancelled.
         raise asyncio.CancelledError from None
     except BrokerError as error:
+        if isinstance(error, ResourceExhausted):
+            spread(error)
         log.info(
             "call refused",
             method=name,
@@ -104,18 +140,25 @@ async def _run(name: str, method: Method, stream: Stream) -> BrokerError | None:
         )
         return error
     except Exception:  # noqa: BLE001 - the shield
-        correlation = secrets.token_hex(8)
-        # As text, and not as exc_info: a renderer might add local variables, and those hold what frames contain.
-        log.error("a fault in the broker", method=name, correlation_id=correlation, traceback=traceback.format_exc())  # noqa: TRY400
-        return Internal(
-            "INTERNAL", f"the broker failed; its log has the particulars under correlation id {correlation}"
-        )
+        return _fault(name)
     return None
 
 
-async def _fail(context: grpc.aio.ServicerContext[bytes, bytes], failure: BrokerError) -> None:
+def _fault(name: str) -> Internal:
+    """What the caller is told of the exception that is being handled: where to find it in the log."""
+    correlation = secrets.token_hex(8)
+    # As text, and not as exc_info: a renderer might add local variables, and those hold what frames contain.
+    log.error("a fault in the broker", method=name, correlation_id=correlation, traceback=traceback.format_exc())
+    return Internal("INTERNAL", f"the broker failed; its log has the particulars under correlation id {correlation}")
+
+
+async def _fail(context: grpc.aio.ServicerContext[bytes, bytes], failure: BrokerError, seconds: float) -> None:
+    """Ends a call with its error; a peer that does not take it in ``seconds`` may have it later from the core."""
+    # What was raised holds what the call had in hand, and a peer that reads nothing would keep it.
+    failure.__traceback__ = failure.__context__ = failure.__cause__ = None
     try:
-        await abort(context, failure)
+        async with asyncio.timeout(seconds):
+            await abort(context, failure)
     except grpc.aio.AbortError:
         raise
     except Exception:  # noqa: BLE001 - a peer that left meanwhile shows itself as an error of the core's
@@ -145,9 +188,10 @@ async def only_message(stream: Stream, serving: Serving) -> bytes:
 
     Raises:
         InvalidArgument: There is none (``NO_MESSAGE``), a second (``EXTRA_MESSAGE``), or no end (``NOT_ENDED``).
-        ResourceExhausted: It is too large (``TOO_LARGE``).
+        ResourceExhausted: It is too large (``TOO_LARGE``), or its caller holds too much (``HELD_BYTES``).
     """
     message = await first_message(stream, serving)
+    stream.held.take(len(message))
     try:
         extra = await stream.receive(serving.first_message_seconds)
     except TimeoutError:

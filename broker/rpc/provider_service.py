@@ -11,20 +11,29 @@ import grpc
 import structlog
 from contextbroker.v1 import provider_service_pb2 as pb
 
-from broker.errors import BrokerError, DeadlineExceeded, FailedPrecondition, ResourceExhausted
-from broker.gather.fabric import Fabric, Push, PushKey, stopping
+from broker.auth.caller import Caller
+from broker.errors import BrokerError, DeadlineExceeded, FailedPrecondition, ResourceExhausted, Unauthenticated
+from broker.gather.ageing import Ageing
+from broker.gather.fabric import Ending, Push, PushKey, stopping
 from broker.gather.pushes import Pushes, Reading
 from broker.gather.session import ProviderSession
+from broker.gather.tenants import Tenants
 from broker.rpc.handlers import Serving, first_message, handler, sized
 from broker.rpc.streams import Stream
 from broker.rpc.validation import violations_of
-from broker.settings import Limits
+from broker.settings import Config
 from broker.wire import sessions
 from broker.wire.batches import batch_size
-from broker.wire.events import Welcome
-from broker.wire.pushes import PushHeader, read_push_request
+from broker.wire.events import Hello, Welcome
+from broker.wire.pushes import PushHeader, push_size, read_push_request
 
 PROVIDER_SERVICE = pb.DESCRIPTOR.services_by_name["ProviderService"].full_name
+
+DISOWNED = Unauthenticated("CREDENTIALS", "the provider's credential does not hold any more")
+"""What lanes hear of a session whose credential expired or was revoked."""
+
+REJECTED_BYTES = 64 * 1024
+"""Of a message that was rejected in a session, and counts for one refusal; a large one takes longer to read."""
 
 log = structlog.get_logger("broker.rpc")
 
@@ -32,13 +41,18 @@ log = structlog.get_logger("broker.rpc")
 class ProviderService:
     """What providers call."""
 
-    def __init__(self, *, fabric: Fabric, pushes: Pushes, serving: Serving, limits: Limits) -> None:
-        """Serves sessions and pushes into a fabric; ``pushes`` is where those being read take their room."""
-        self._fabric = fabric
+    def __init__(self, *, tenants: Tenants, pushes: Pushes, serving: Serving, config: Config) -> None:
+        """Serves into the callers' tenants; ``pushes`` is where pushes that are read take their room."""
+        self._tenants = tenants
         self._pushes = pushes
         self._serving = serving
-        self._limits = limits
         self._sessions: set[ProviderSession] = set()
+        self.configure(config)
+
+    def configure(self, config: Config) -> None:
+        """Serves by another configuration from now on; sessions were told the old limits when they were welcomed."""
+        self._server = config.server
+        self._limits = limits = config.limits
         self._told = sessions.Limits(limits.max_message_bytes, limits.max_batch_frames, limits.max_frame_bytes)
 
     def handlers(self) -> grpc.GenericRpcHandler:
@@ -58,40 +72,64 @@ class ProviderService:
 
     async def _attach(self, stream: Stream) -> None:
         session = ProviderSession(
-            fabric=self._fabric,
+            fabric=self._tenants.of(stream.caller.tenant).fabric,
             clock=asyncio.get_running_loop(),
             session_id=secrets.token_hex(12),
             new_query_id=lambda: secrets.token_hex(12),
             now=time.time,
+            tenant=stream.caller.tenant,
         )
         self._sessions.add(session)
         # Cancelling this task is harmless: it waits for the stream's reader, which goes on by itself.
         listener = asyncio.create_task(self._listen(stream, session), name="rpc-attach")
         listener.add_done_callback(lambda _: session.close())
-        welcomed = False
+        counted, ageing = None, None
         try:
             while (event := await session.next_event()) is not None:
                 if isinstance(event, Welcome):
-                    welcomed = True
+                    ageing = self._ageing(session)
+                    counted = self._serving.observing.metrics.attached(session.key.provider)
                     self._log("provider attached", session)
                 await stream.send(sessions.attach_response(event, self._told))
             await stream.flush()
         finally:
+            if stream.disowned:
+                # Not lost: asking another of its instances would be asking someone else.
+                session.close(DISOWNED, ending=Ending.FAILED)
             session.close()
             self._sessions.discard(session)
             listener.cancel()
-            if welcomed:
+            if ageing is not None:
+                ageing.stop()
+            if counted is not None:
+                self._serving.observing.metrics.detached(counted)
                 self._log("provider gone", session)
         if listener.done() and not listener.cancelled() and (fault := listener.exception()) is not None:
             raise fault
         if session.error is not None:
             raise session.error
 
+    def _ageing(self, session: ProviderSession) -> Ageing:
+        return Ageing(
+            session,
+            asyncio.get_running_loop(),
+            age=self._server.session_age_seconds,
+            overlap=self._server.grace_seconds,
+            finish=self._limits.max_collect_seconds,
+        )
+
     async def _listen(self, stream: Stream, session: ProviderSession) -> None:
         try:
             message: bytes | None = await first_message(stream, self._serving)
             while message is not None:
-                session.receive(sessions.read_attach_request(sized(message, self._serving), violations_of))
+                event = sessions.read_attach_request(sized(message, self._serving), violations_of)
+                if isinstance(event, Hello):
+                    stream.claim(event.provider)
+                useful, times = session.receive(event), 1 + len(message) // REJECTED_BYTES
+                # What waits to be paced is not to be held meanwhile.
+                del event, message
+                if not useful:
+                    await self._serving.quotas.pace(_pacer(stream.caller), times)
                 message = await stream.receive()
         except BrokerError as error:
             session.close(error)
@@ -101,14 +139,16 @@ class ProviderService:
         if not isinstance(header, PushHeader):
             raise FailedPrecondition("PROTOCOL_ORDER", "a batch came before the header; send the header first")
         self._serving.work()
-        key = PushKey("", header.request_id, header.provider)
+        stream.claim(header.provider)
+        tenant = self._tenants.of(stream.caller.tenant)
+        key = PushKey(tenant.name, header.request_id, header.provider)
         self._pushes.check(key)
-        with self._pushes.reading() as reading:
+        with self._pushes.reading(key.tenant) as reading:
             frames = await self._read_batches(stream, reading)
             await stream.confirm()
             # Giving the room back and taking it again happen in one step, so that nothing comes between.
             parts = reading.finish()
-            self._fabric.hold(key, Push(header.scale, parts), self._limits.push_hold_seconds)
+            tenant.fabric.hold(key, Push(header.scale, parts), self._limits.push_hold_seconds)
         log.info("push taken", provider=header.provider, frames=frames)
         await stream.send(pb.PushResponse(frames=frames).SerializeToString())
 
@@ -120,18 +160,21 @@ class ProviderService:
         frames = 0
         deadline = asyncio.get_running_loop().time() + self._limits.push_hold_seconds
         while (message := await self._next(stream, deadline)) is not None:
-            part = read_push_request(sized(message, self._serving), violations_of)
+            message, most = sized(message, self._serving), self._limits.lane_frames
+            if push_size(message, most) > most:
+                raise self._too_many()
+            part = read_push_request(message, violations_of)
             if isinstance(part, PushHeader):
                 raise FailedPrecondition("PROTOCOL_ORDER", "a second header came; make a call for each delivery")
             frames += batch_size(part)
-            if frames > self._limits.lane_frames:
-                raise ResourceExhausted(
-                    "PUSH_FRAMES",
-                    f"a delivery may hold {self._limits.lane_frames} frames and this one holds more; send the best",
-                    quota="limits.lane_frames",
-                )
+            if frames > most:
+                raise self._too_many()
             reading.add(part)
         return frames
+
+    def _too_many(self) -> ResourceExhausted:
+        text = f"a delivery may hold {self._limits.lane_frames} frames and this one holds more; send the best"
+        return ResourceExhausted("PUSH_FRAMES", text, quota="limits.lane_frames")
 
     async def _next(self, stream: Stream, deadline: float) -> bytes | None:
         # What has come already is given at once, whatever the time: only a time above zero is asked about.
@@ -154,3 +197,8 @@ class ProviderService:
             scale=session.scale.id,
             reason=None if session.error is None else session.error.reason,
         )
+
+
+def _pacer(caller: Caller) -> str:
+    """Whose rejected messages are counted together: no provider's hold up another's."""
+    return f"{caller.tenant}/{caller.subject}" if caller.subject else caller.connection

@@ -13,6 +13,7 @@ import grpc.aio
 from broker.core.rerank import RerankCandidate, Reranked
 from broker.errors import BrokerError
 from broker.rerankers.reranker import RerankFailed
+from broker.telemetry.spans import carried
 from broker.wire.reranking import RerankText, read_rerank_response, rerank_request
 
 RERANK = "/contextbroker.v1.RerankService/Rerank"
@@ -40,7 +41,7 @@ class RemoteReranker:
         """See :meth:`broker.rerankers.reranker.Reranker.score`."""
         request = rerank_request(question, [RerankText(one.title, one.content) for one in candidates])
         try:
-            data: bytes = await self._channel.unary_unary(RERANK)(request, timeout=seconds)
+            data: bytes = await self._channel.unary_unary(RERANK)(request, timeout=seconds, metadata=carried())
             answer = read_rerank_response(data, len(candidates))
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
@@ -77,8 +78,10 @@ class RemoteReranker:
 
 _OPTIONS = [
     # A dead peer is noticed while a call is open; every call has its own deadline besides.
-    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_time_ms", 15_000),
     ("grpc.keepalive_timeout_ms", 10_000),
+    # The core waits the longer of its two timeouts.
+    ("grpc.http2.ping_timeout_ms", 10_000),
     # One that came back is found again within seconds.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 1_000),

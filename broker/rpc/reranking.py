@@ -17,6 +17,8 @@ from broker.rerankers.lexical import NAME as LEXICAL
 from broker.rerankers.lexical import LexicalReranker
 from broker.rerankers.plugin import PluginReranker, RerankerPlugin
 from broker.rerankers.reranker import Reranker, RerankFailed
+from broker.rpc.conduct import circuit_rules
+from broker.rpc.guarded_reranker import GuardedReranker
 from broker.rpc.remote_reranker import RemoteReranker
 from broker.settings import Config, ConfiguredReranker
 
@@ -104,7 +106,7 @@ def rerankers_of(config: Config, plugins: Mapping[str, RerankerPlugin] | None = 
     """The built-in reranker, the configured ones and the operator's plugins.
 
     Args:
-        config: For ``rerankers`` and ``limits.rerank_seconds``.
+        config: For ``rerankers``, ``limits.rerank_seconds`` and ``conduct``.
         plugins: Those that the operator allowed, by name.
 
     Raises:
@@ -118,7 +120,11 @@ def rerankers_of(config: Config, plugins: Mapping[str, RerankerPlugin] | None = 
         found[name] = Timed(PluginReranker(plugin), seconds)
     for name, configured in config.rerankers.items():
         try:
-            found[name] = Timed(_made(configured), configured.timeout_seconds or seconds)
+            allowed = configured.timeout_seconds or seconds
+            reranker = _made(configured)
+            if configured.kind == "remote":
+                reranker = GuardedReranker(name, reranker, circuit_rules(config.conduct), allowed)
+            found[name] = Timed(reranker, allowed)
         except ConfigError as error:
             raise ConfigError(f"rerankers.{name}: {error}") from None
     return Rerankers(found)

@@ -1,41 +1,33 @@
-"""The daemon's life: start, serve, drain, stop."""
+"""The daemon's life: start, serve, reload, stop."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-from collections.abc import Callable
-from functools import partial
+from dataclasses import replace
 
-import grpc.aio
 import structlog
 
+from broker import __version__
 from broker.config import Config, load
+from broker.config.changes import changed, check_reloadable
 from broker.core.request import Policy
-from broker.core.scores import ScoreScale
-from broker.gather.collect import Collector
-from broker.gather.local import LocalFabric
-from broker.gather.pushes import Pushes
-from broker.gather.quarantine import Conduct
-from broker.gather.registry import Registry
+from broker.core.strategies import PluginStrategy
 from broker.plugins import rerankers, strategies
-from broker.rpc.composing import Composer
-from broker.rpc.context_service import CONTEXT_SERVICE, ContextService
-from broker.rpc.credentials import seal_key, server_credentials
-from broker.rpc.handlers import Serving
-from broker.rpc.listening import open_port, options
-from broker.rpc.provider_service import PROVIDER_SERVICE, ProviderService
-from broker.rpc.reranking import Rerankers, rerankers_of
-from broker.rpc.standard import Health, reflection_handlers
-from broker.telemetry import logs
-from broker.wire.batches import split_batch
-from broker.wire.frames import read_frame
+from broker.rpc.callers import Callers
+from broker.rpc.core_log import keep_metadata_out
+from broker.rpc.credentials import seal_key
+from broker.rpc.keeping import started, store_of
+from broker.rpc.listening import open_port
+from broker.rpc.observing import Observing
+from broker.rpc.policy import authenticator_of
+from broker.rpc.reranking import rerankers_of
+from broker.rpc.running import Running, configured_providers
+from broker.rpc.tls import server_credentials
+from broker.rpc.tracing import tracing_of
+from broker.telemetry.metrics import Metrics
+from broker.tokenizers.loading import counters_of
 
 log = structlog.get_logger("broker.rpc")
-
-LAST_WORDS = 0.25
-"""Seconds that calls get to hand over their status once all work is done; what still runs then is cut."""
 
 
 class Broker:
@@ -44,6 +36,7 @@ class Broker:
     Attributes:
         config: What it was made with.
         address: ``host:port`` once started; empty before.
+        admin_address: The same of the HTTP port for operators; empty where there is none.
     """
 
     def __init__(self, config: Config | None = None) -> None:
@@ -55,19 +48,26 @@ class Broker:
             config: Its configuration; None: the environment's and its file's, over the defaults.
 
         Raises:
-            ConfigError: The configuration, a secret, a certificate, a reranker or a plugin cannot be used.
+            ConfigError: The configuration, a secret, a certificate, a reranker, a tokenizer or a plugin cannot be used.
         """
         self.config = config if config is not None else load()
-        self.address = ""
+        self.address = self.admin_address = ""
+        keep_metadata_out()
         self._credentials = server_credentials(self.config.server)
-        self._configured = _configured(self.config)
+        self._authenticator = authenticator_of(self.config)
+        self._configured = configured_providers(self.config)
         self._policy = Policy(
             seal_key=seal_key(self.config.render.seal_key_file, trial=self.config.server.loopback),
             lane_order=self.config.ranking.lane_order,
+            max_frames=self.config.limits.max_frames,
             plugins=strategies.allowed(self.config.ranking.plugins, self.config.ranking.strategy),
+            counters=counters_of(self.config.tokenizers),
         )
+        self._store = store_of(self.config.store)
         self._rerankers = rerankers_of(self.config, rerankers.allowed(self.config.ranking.rerankers))
-        self._running: _Running | None = None
+        metrics = Metrics(version=__version__, providers=self._configured, most_providers=self.config.admin.providers)
+        self._observing = Observing(metrics, tracing_of(self.config.traces))
+        self._running: Running | None = None
 
     async def start(self) -> str:
         """Opens the port and serves.
@@ -77,14 +77,61 @@ class Broker:
 
         Raises:
             OSError: The address cannot be bound; ``EADDRINUSE`` where it is taken.
+            ConfigError: The store cannot be used.
         """
-        running = _Running(self.config, self._configured, self._policy, self._rerankers)
+        running = Running(
+            self.config,
+            self._configured,
+            self._policy,
+            self._rerankers,
+            Callers(self._authenticator),
+            self._store,
+            self._observing,
+        )
         self.address = open_port(running.server, self.config.server.listen, self._credentials)
-        await running.fabric.start()
-        await running.server.start()
-        self._running = running
-        log.info("serving", address=self.address, tls=self._credentials is not None)
+        running.operating.open()
+        try:
+            if self._store is not None:
+                await started(self._store, self.config.store)
+            await running.server.start()
+        except BaseException:
+            await running.operating.close()
+            raise
+        running.watch()
+        self._running, self.admin_address = running, running.operating.address
+        log.info("serving", address=self.address, tls=self._credentials is not None, admin=self.admin_address or None)
         return self.address
+
+    async def reload(self, config: Config) -> list[str]:
+        """Takes another configuration while it runs: all of it, or nothing.
+
+        Requests that run go on under the old one. The files that say who may call are read again in any case.
+
+        Args:
+            config: The configuration from now on.
+
+        Returns:
+            The keys that have changed, as ``section.key``.
+
+        Raises:
+            ConfigError: It cannot be used, or a key has changed that needs a new start; nothing has changed then.
+        """
+        keys = changed(self.config, config)
+        check_reloadable(keys)
+        authenticator = await asyncio.to_thread(authenticator_of, config)
+        plugins, strategy = self._policy.plugins, config.ranking.strategy
+        if isinstance(strategy, PluginStrategy) and strategy != self.config.ranking.strategy:
+            plugins = await asyncio.to_thread(strategies.allowed, config.ranking.plugins, strategy)
+        policy = replace(
+            self._policy,
+            lane_order=config.ranking.lane_order,
+            max_frames=config.limits.max_frames,
+            plugins=plugins,
+        )
+        if self._running is not None:
+            self._running.reload(config, configured_providers(config), policy, authenticator)
+        self.config, self._policy, self._authenticator = config, policy, authenticator
+        return keys
 
     async def stop(self, grace: float | None = None) -> None:
         """Drains and stops: not ready, no new compositions, providers told, running calls finished, port closed.
@@ -96,138 +143,3 @@ class Broker:
         if running is not None:
             await running.stop(self.config.server.grace_seconds if grace is None else grace)
             log.info("stopped", address=self.address)
-
-
-class _Running:
-    """What a started broker is made of."""
-
-    def __init__(
-        self, config: Config, configured: dict[str, ScoreScale | None], policy: Policy, rerankers: Rerankers
-    ) -> None:
-        clock = asyncio.get_running_loop()
-        self.serving = Serving(
-            first_message_seconds=config.server.first_message_seconds,
-            stall_seconds=config.server.stall_seconds,
-            max_message_bytes=config.limits.max_message_bytes,
-        )
-        shared = [(scale.id, scale.providers) for scale in config.ranking.shared_scales]
-        registry = Registry(configured, shared=shared)
-        pushes = Pushes(clock, max_bytes=config.limits.push_hold_bytes)
-        self.fabric = LocalFabric(clock, registry, pushes)
-        collector = Collector(
-            fabric=self.fabric,
-            conduct=Conduct(clock),
-            clock=clock,
-            split=split_batch,
-            read=partial(read_frame, max_bytes=config.limits.max_frame_bytes),
-        )
-        self.composer = Composer(
-            collector=collector,
-            registry=registry,
-            rerankers=rerankers,
-            serving=self.serving,
-            config=config,
-            policy=policy,
-        )
-        self._rerankers = rerankers
-        context_service = ContextService(
-            composer=self.composer,
-            fabric=self.fabric,
-            registry=registry,
-            serving=self.serving,
-            config=config,
-            plugins=policy.plugins,
-        )
-        self.provider_service = ProviderService(
-            fabric=self.fabric, pushes=pushes, serving=self.serving, limits=config.limits
-        )
-        services = (CONTEXT_SERVICE, PROVIDER_SERVICE)
-        self.health = Health(services, self.serving)
-        self.server = grpc.aio.server(options=options(config))
-        self.server.add_generic_rpc_handlers(
-            (
-                context_service.handlers(),
-                self.provider_service.handlers(),
-                self.health.handlers(),
-                *reflection_handlers(services),
-            )
-        )
-
-    async def stop(self, grace: float) -> None:
-        """Each thing once what depends on it has ended, all within the grace."""
-        self.health.not_serving()
-        self.composer.drain()
-        # The port stays open meanwhile, so that new calls hear why they are refused and where else to go.
-        await asyncio.gather(self.fabric.stop(grace), self.serving.idle(grace))
-        self.provider_service.close()
-        self.health.close()
-        await self.server.stop(LAST_WORDS if grace > 0 else None)
-        await self._rerankers.close()
-        await self.serving.tasks.wait(LAST_WORDS)
-
-
-def _configured(config: Config) -> dict[str, ScoreScale | None]:
-    """The providers that are known from the start, in lane order."""
-    scales = {name: None if known.scale is None else known.scale.value() for name, known in config.providers.items()}
-    for shared in config.ranking.shared_scales:
-        # What is configured of one is configured of all; the settings see to it that it is the same.
-        scale = next(filter(None, (scales.get(name) for name in shared.providers)), None)
-        scales |= dict.fromkeys(shared.providers, scale)
-    first = config.ranking.lane_order
-    return {name: scales.get(name) for name in (*first, *sorted(scales.keys() - set(first)))}
-
-
-async def serve(config: Config, *, on_ready: Callable[[str], None] | None = None) -> int:
-    """Serves until SIGTERM or SIGINT, then drains. A second signal ends the process at once.
-
-    This is for a process of the daemon's own: it sets up the process's log and its signals. :class:`Broker` does
-    neither.
-
-    Args:
-        config: The configuration.
-        on_ready: Called with the address once calls are taken.
-
-    Returns:
-        The exit code: 0.
-
-    Raises:
-        ConfigError: A secret or a certificate cannot be used.
-        OSError: The address cannot be bound; ``EADDRINUSE`` where it is taken.
-    """
-    logs.configure(config.log.level, config.log.format)
-    broker = Broker(config)
-    loop = asyncio.get_running_loop()
-    stopping = asyncio.Event()
-
-    def on_signal(number: int) -> None:
-        if stopping.is_set():
-            # Whoever asks twice does not want to wait for anything, not for a thread that composes either.
-            os._exit(128 + number)
-        log.info("stopping", signal=signal.Signals(number).name, grace_seconds=config.server.grace_seconds)
-        stopping.set()
-
-    signals = (signal.SIGTERM, signal.SIGINT)
-    for number in signals:
-        loop.add_signal_handler(number, on_signal, number)
-    try:
-        address = await broker.start()
-        if on_ready is not None:
-            on_ready(address)
-        await stopping.wait()
-    finally:
-        await broker.stop()
-        for number in signals:
-            loop.remove_signal_handler(number)
-    return 0
-
-
-def run(config: Config, *, on_ready: Callable[[str], None] | None = None) -> int:
-    """:func:`serve`, with its arguments, answer and errors, on a loop of its own: uvloop's where there is one."""
-    try:
-        from uvloop import new_event_loop
-    except ImportError:
-        factory: Callable[[], asyncio.AbstractEventLoop] | None = None
-    else:
-        factory = new_event_loop
-    with asyncio.Runner(loop_factory=factory) as runner:
-        return runner.run(serve(config, on_ready=on_ready))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from typing import TypeVar
+from collections.abc import AsyncIterator, Iterable
+from typing import Any, TypeVar
 
 import grpc
 from google.protobuf.message import DecodeError, Message
@@ -12,7 +12,7 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from broker.errors import NotFound
-from broker.rpc.handlers import Serving, handler, only_message, unary
+from broker.rpc.handlers import Serving, first_message, handler, only_message, sized, unary
 from broker.rpc.streams import Stream
 from broker.wire.batches import malformed
 
@@ -44,6 +44,11 @@ class Health:
         self._status: int = _SERVING
         self._changed = asyncio.Event()
         self._closed = asyncio.Event()
+
+    @property
+    def serving(self) -> bool:
+        """Whether it says SERVING."""
+        return self._status == _SERVING
 
     def not_serving(self) -> None:
         """Says NOT_SERVING from now on, to watchers at once."""
@@ -99,17 +104,25 @@ def _parse(kind: type[T], data: bytes) -> T:
         raise malformed(kind.DESCRIPTOR.name) from None
 
 
-def reflection_handlers(services: Iterable[str]) -> tuple[grpc.GenericRpcHandler, ...]:
+def reflection_handlers(services: Iterable[str], serving: Serving) -> tuple[grpc.GenericRpcHandler, ...]:
     """What serves reflection, under the name that tools ask for first and under the older one.
 
     The two protocols differ in nothing but the package's name.
     """
     servicer = reflection.aio.ReflectionServicer((*services, HEALTH, REFLECTION))
-    method = grpc.stream_stream_rpc_method_handler(
-        servicer.ServerReflectionInfo,
-        request_deserializer=reflection_pb2.ServerReflectionRequest.FromString,
-        response_serializer=reflection_pb2.ServerReflectionResponse.SerializeToString,
-    )
+
+    async def requests(stream: Stream) -> AsyncIterator[reflection_pb2.ServerReflectionRequest]:
+        data: bytes | None = await first_message(stream, serving)
+        while data is not None:
+            yield _parse(reflection_pb2.ServerReflectionRequest, sized(data, serving))
+            data = await stream.receive()
+
+    async def reflect(stream: Stream) -> None:
+        answers: Any = servicer.ServerReflectionInfo(requests(stream), None)
+        async for answer in answers:
+            await stream.send(answer.SerializeToString())
+
+    method = handler("Reflection", reflect, serving)
     return tuple(
         grpc.method_handlers_generic_handler(name, {"ServerReflectionInfo": method})
         for name in (REFLECTION_V1, REFLECTION)

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import protovalidate
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
 from broker.errors import FieldViolation, InvalidArgument
+from broker.wire.batches import malformed
+
+Parsed = TypeVar("Parsed", bound=Message)
 
 _validator = protovalidate.Validator()
 
@@ -35,6 +38,9 @@ _REASONS: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
         (r"inline_lanes", "INLINE_LANES", "give at most 256"),
         (r"(.*\.)?scale\..*", "SCALE", "give a name, and two ends of which neither is NaN"),
         (r"max_tokens", "MAX_TOKENS", "give the tokens that the whole prompt may take, at least 1"),
+        (r"tokenizer", "TOKENIZER_UNKNOWN", "give the name of a tokenizer of this broker, at most 63 bytes"),
+        (r"safety_factor", "SAFETY_FACTOR", "give 1 to 4, or leave it out"),
+        (r"budget_weights.*", "WEIGHT", "weights are finite, above 0, each for one provider"),
         (r"collect_timeout", "COLLECT_TIMEOUT", "give a time above zero, or leave it out"),
         (r"strategy\.strategy", "STRATEGY", "name exactly one policy, or leave the strategy out"),
         (r"strategy\..*weight.*", "WEIGHT", "weights are finite, 0 to 1,000,000, each for one provider"),
@@ -46,6 +52,8 @@ _REASONS: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
         (r"render\.question", "QUESTION", "give at most 8 KiB"),
         (r"rerank\.name", "RERANKER_UNKNOWN", "give the name of a reranker of this broker, 1 to 63 bytes"),
         (r"rerank\..*", "RERANK_PARAMS", "candidates are at most 1000, and min_rerank_score is a finite number"),
+        (r"seconds", "SECONDS", "give 1 to 604800, which is a week"),
+        (r"tenant", "TENANT", "give a tenant's name, at most 63 bytes, or nothing for your own"),
         (r"(.*\.)?provider_id", "PROVIDER_NAME", _NAME),
         (r"(.*\.)?instance_id", "INSTANCE_ID", "give this replica's name, 1 to 128 bytes"),
         (r"(.*\.)?query_id", "QUERY_ID", "give the query_id of the query that is answered"),
@@ -62,6 +70,20 @@ _SUBSCRIPT = re.compile(r"\[[0-9]+\]")
 MAX_VIOLATIONS = 1000
 """Violations of one message that are put into words, which is more than an answer has room for: a list may break a
 constraint ten thousand times. One more says how many there were beyond them."""
+
+
+def parsed(kind: type[Parsed], data: bytes) -> Parsed:
+    """The message that bytes are.
+
+    Raises:
+        InvalidArgument: They do not parse (``MALFORMED``), or break a constraint.
+    """
+    try:
+        message = kind.FromString(data)
+    except DecodeError:
+        raise malformed(kind.DESCRIPTOR.name) from None
+    check(message)
+    return message
 
 
 def check(message: Message) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -27,6 +28,8 @@ def _items(value: Any) -> Any:
 
 
 Count = Annotated[int, BeforeValidator(_no_bool), Field(ge=1, le=2**31 - 1)]
+Times = Annotated[int, BeforeValidator(_no_bool), Field(ge=0, le=2**31 - 1)]
+Bytes = Annotated[int, BeforeValidator(_no_bool), Field(ge=1, le=2**50)]
 Seconds = Annotated[float, BeforeValidator(_no_bool), Field(gt=0, le=86_400, allow_inf_nan=False)]
 Number = Annotated[float, BeforeValidator(_no_bool)]
 Texts = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_items)]
@@ -40,6 +43,16 @@ class Section(BaseModel):
     """A part of the configuration; it knows its keys and takes no others."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def check_name(name: str) -> None:
+    """Refuses a name of the operator's choice that could not be written everywhere.
+
+    Raises:
+        ValueError: The name is not allowed.
+    """
+    if re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,62}", name) is None:
+        raise ValueError(f"{name!r} cannot be a name; use at most 63 lower-case letters, digits, '.', '_' and '-'")
 
 
 def check_provider_name(name: str) -> None:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -14,16 +13,19 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from broker.addresses import address_problem, is_loopback
+from broker.core.counting import BYTES_PER_4
 from broker.core.scores import Direction, ScoreScale
-from broker.settings.base import SCALE_ID, Count, Number, Seconds, Section, check_provider_name
+from broker.settings.auth import CREDENTIALS, Auth
+from broker.settings.base import SCALE_ID, Count, Number, Seconds, Section, Texts, check_name, check_provider_name
+from broker.settings.conduct import Conduct
+from broker.settings.limits import Limits
 from broker.settings.ranking import Ranking, weighed_providers
+from broker.settings.store import Keeping
+from broker.settings.telemetry import Admin, Traces
+from broker.settings.tokenizers import ConfiguredTokenizer
 
 PREFIX = "CONTEXT_BROKER_"
 """What every environment variable of the configuration starts with."""
-
-
-KIB = 1024
-MIB = 1024 * KIB
 
 
 class Server(Section):
@@ -34,20 +36,28 @@ class Server(Section):
         insecure: Allows an address that is not loopback without TLS.
         tls_cert: PEM file of the certificate chain; with ``tls_key`` it turns TLS on.
         tls_key: PEM file of its key; not readable by all.
+        tls_client_ca: PEM file of the certificates that each client's own must descend from; no connection without.
         grace_seconds: What running requests get to finish in when the daemon is told to stop.
         first_message_seconds: How long a call may stay silent before its first message.
         stall_seconds: How long an answer may wait for its reader before the call is cut.
         handshake_seconds: How long a new connection may take to become one.
+        heartbeat_seconds: How often whoever has said nothing is asked whether it is still there; who does not answer
+            for twice as long is gone. A fleet of thousands costs less with more.
+        session_age_seconds: After how long, give or take a tenth, a provider is told to attach anew; its old session
+            is asked until the new one stands.
     """
 
     listen: str = "127.0.0.1:7433"
     insecure: bool = False
     tls_cert: Path | None = None
     tls_key: Path | None = None
+    tls_client_ca: Path | None = None
     grace_seconds: Seconds = 10.0
     first_message_seconds: Seconds = 10.0
     stall_seconds: Seconds = 10.0
     handshake_seconds: Seconds = 10.0
+    heartbeat_seconds: Annotated[Seconds, Field(ge=1)] = 2.0
+    session_age_seconds: Annotated[Seconds, Field(ge=1)] = 1800.0
 
     @property
     def loopback(self) -> bool:
@@ -65,66 +75,14 @@ class Server(Section):
     def _guarded(self) -> Self:
         if (self.tls_cert is None) != (self.tls_key is None):
             raise ValueError("tls_cert and tls_key go together; set both or neither")
+        if self.tls_client_ca is not None and self.tls_cert is None:
+            raise ValueError("tls_client_ca needs tls_cert and tls_key: without TLS no client shows a certificate")
         if self.tls_cert is not None and self.insecure:
             raise ValueError("insecure and tls_cert contradict each other; set one of them")
         if self.tls_cert is None and not self.insecure and not self.loopback:
             raise ValueError(
                 f"listen is {self.listen}, which other machines can reach; set tls_cert and tls_key, or insecure"
             )
-        return self
-
-
-class Limits(Section):
-    """What is taken, granted and held.
-
-    Attributes:
-        collect_seconds: How long a request collects when it does not say.
-        max_collect_seconds: The most that it may ask for.
-        answer_margin_seconds: What is kept of the caller's own deadline to answer in.
-        max_message_bytes: Of one message received.
-        max_frame_bytes: Of one encoded frame; a larger one is dropped alone.
-        max_batch_frames: Frames in one batch.
-        max_lanes: Lanes that a request may open; the end of its answer names each of them in one message.
-        lane_frames: Frames granted to a lane; a push may hold as many.
-        lane_tokens: Tokens of content granted to a lane, at most; it is four times the request's budget where that is
-            less.
-        max_tokens: The largest budget that a request may name.
-        max_frames: The most frames that a request may have placed.
-        max_inline_frames: Frames of all inline lanes of a request.
-        push_hold_seconds: How long an early push waits for its request, and how long one may take to come in.
-        push_hold_bytes: Bytes of all early pushes.
-        rank_seconds: What a ranking plugin gets for one request; round robin stands in for one that is late.
-        rerank_seconds: What a reranker gets for one request where it has no ``timeout_seconds`` of its own.
-    """
-
-    collect_seconds: Seconds = 2.0
-    max_collect_seconds: Seconds = 300.0
-    answer_margin_seconds: Seconds = 0.1
-    max_message_bytes: Annotated[Count, Field(ge=64 * KIB, le=4 * MIB)] = MIB
-    # A placed frame travels with its rendered block in one message of at most 512 KiB.
-    max_frame_bytes: Annotated[Count, Field(le=192 * KIB)] = 192 * KIB
-    max_batch_frames: Annotated[Count, Field(le=100_000)] = 4096
-    max_lanes: Annotated[Count, Field(le=1000)] = 1000
-    lane_frames: Annotated[Count, Field(le=100_000)] = 256
-    lane_tokens: Count = 200_000
-    max_tokens: Count = 1_000_000
-    max_frames: Annotated[Count, Field(le=100_000)] = 1000
-    max_inline_frames: Annotated[Count, Field(le=100_000)] = 10_000
-    push_hold_seconds: Seconds = 30.0
-    push_hold_bytes: Count = 16 * MIB
-    rank_seconds: Seconds = 1.0
-    rerank_seconds: Seconds = 1.0
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        for low, high in (
-            ("collect_seconds", "max_collect_seconds"),
-            ("max_frame_bytes", "max_message_bytes"),
-            # A batch of more frames than this is then more than any lane was granted, and falls under that rule.
-            ("lane_frames", "max_batch_frames"),
-        ):
-            if getattr(self, low) > getattr(self, high):
-                raise ValueError(f"{low} ({getattr(self, low)}) is above {high} ({getattr(self, high)})")
         return self
 
 
@@ -151,9 +109,27 @@ class KnownProvider(Section):
 
     Attributes:
         scale: Its scale; with it, floors can be checked before it attached, and it may declare no other.
+        hedge_seconds: How long a request waits for the instance that it asked before it asks a second one too; left
+            out: for ever.
+        max_frames: Frames granted to each of its lanes; left out: ``limits.lane_frames``, which none exceeds.
+        max_tokens: Tokens of content granted to each of its lanes, where the request grants no fewer; left out:
+            ``limits.lane_tokens``, which none exceeds.
+        credentials: Kinds of credential, of "mtls", "tokens", "jwt", that must all have named whoever speaks for it.
     """
 
     scale: Scale | None = None
+    hedge_seconds: Seconds | None = None
+    max_frames: Annotated[Count, Field(le=100_000)] | None = None
+    max_tokens: Count | None = None
+    credentials: Texts = ()
+
+    @field_validator("credentials")
+    @classmethod
+    def _kinds(cls, values: tuple[str, ...]) -> tuple[str, ...]:
+        for value in values:
+            if value not in CREDENTIALS:
+                raise ValueError(f"{value!r} is no kind of credential; there are {', '.join(CREDENTIALS)}")
+        return values
 
 
 class ConfiguredReranker(Section):
@@ -196,16 +172,23 @@ class Render(Section):
     Attributes:
         seal_key_file: File with the secret of the seals, at least 16 bytes, not readable by all. Without it a secret
             is made at each start, and seals change then.
+        tokenizer: What counts tokens where a request does not say: ``bytes/4``, or one of ``tokenizers``.
     """
 
     seal_key_file: Path | None = None
+    tokenizer: str = BYTES_PER_4.name
 
 
 class Log(Section):
-    """The log on stderr."""
+    """The log on stderr.
+
+    Attributes:
+        repeats: Lines of one kind that are written in ten seconds; one more then counts the rest.
+    """
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["auto", "json", "console"] = "auto"
+    repeats: Count = 20
 
 
 class Config(BaseSettings):
@@ -223,12 +206,33 @@ class Config(BaseSettings):
     )
 
     server: Server = Server()
+    auth: Auth = Field(default=Auth(), validate_default=True)
     limits: Limits = Limits()
+    conduct: Conduct = Conduct()
     ranking: Ranking = Ranking()
     providers: Mapping[str, KnownProvider] = Field(default_factory=dict, validate_default=True)
     rerankers: Mapping[str, ConfiguredReranker] = Field(default_factory=dict)
+    tokenizers: Mapping[str, ConfiguredTokenizer] = Field(default_factory=dict)
     render: Render = Render()
+    store: Keeping = Keeping()
     log: Log = Log()
+    admin: Admin = Admin()
+    traces: Traces = Traces()
+
+    @field_validator("auth")
+    @classmethod
+    def _asked(cls, value: Auth, info: ValidationInfo) -> Auth:
+        server: Server | None = info.data.get("server")
+        if server is None:
+            return value
+        if value.policy is None and not server.loopback:
+            raise ValueError(
+                f"policy is missing, and other machines can reach {server.listen}; say how callers are known, or "
+                'policy = "anonymous" to let everyone do everything'
+            )
+        if "mtls" in value.parts and server.tls_client_ca is None:
+            raise ValueError("policy names 'mtls', which needs server.tls_client_ca")
+        return value
 
     @field_validator("providers")
     @classmethod
@@ -238,16 +242,34 @@ class Config(BaseSettings):
         ranking: Ranking | None = info.data.get("ranking")
         if ranking is not None:
             _check_beside(ranking, values)
+        auth: Auth | None = info.data.get("auth")
+        parts = CREDENTIALS if auth is None else auth.parts
+        for name, known in values.items():
+            for kind in known.credentials:
+                if kind not in parts:
+                    raise ValueError(f"{name} needs the credential {kind!r}, which auth.policy does not name")
         return values
+
+    @field_validator("tokenizers")
+    @classmethod
+    def _names(cls, values: Mapping[str, ConfiguredTokenizer]) -> Mapping[str, ConfiguredTokenizer]:
+        for name in values:
+            check_name(name)
+        return values
+
+    @field_validator("render")
+    @classmethod
+    def _counted(cls, value: Render, info: ValidationInfo) -> Render:
+        names = (BYTES_PER_4.name, *info.data.get("tokenizers", ()))
+        if value.tokenizer not in names:
+            raise ValueError(f"tokenizer is {value.tokenizer!r}, and there are {', '.join(names)}")
+        return value
 
     @field_validator("rerankers")
     @classmethod
     def _called(cls, values: Mapping[str, ConfiguredReranker]) -> Mapping[str, ConfiguredReranker]:
         for name in values:
-            if re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,62}", name) is None:
-                raise ValueError(
-                    f"{name!r} cannot be a name; use at most 63 lower-case letters, digits, '.', '_' and '-'"
-                )
+            check_name(name)
             if name == "lexical":
                 raise ValueError("'lexical' is the name of the reranker that every broker has; choose another")
         return values

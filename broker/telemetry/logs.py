@@ -12,14 +12,19 @@ from typing import Any, TextIO
 
 import structlog
 
+from broker.telemetry.repeats import Repeats
 
-def configure(level: str = "info", form: str = "auto", stream: TextIO | None = None) -> None:
+
+def configure(
+    level: str = "info", form: str = "auto", stream: TextIO | None = None, *, repeats: Repeats | None = None
+) -> None:
     """Sets up the process's log: structlog's events, and those of libraries that use :mod:`logging`.
 
     Args:
         level: ``debug``, ``info``, ``warning`` or ``error``; what is below is left out.
         form: ``json``, ``console``, or ``auto``: ``console`` on a terminal and ``json`` off one.
         stream: Where to; None: stderr.
+        repeats: What leaves out lines that say the same again; None: all are written.
     """
     out = stream if stream is not None else sys.stderr
     console = form == "console" or (form == "auto" and out.isatty())
@@ -55,6 +60,8 @@ def configure(level: str = "info", form: str = "auto", stream: TextIO | None = N
             foreign_pre_chain=shared,
         )
     )
+    if repeats is not None:
+        handler.addFilter(repeats)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())

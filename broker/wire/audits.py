@@ -12,6 +12,9 @@ from broker.core.composition import (
     BudgetRecord,
     FloorRecord,
     LaneSummary,
+    LimitConflict,
+    LimitsRecord,
+    RenderRecord,
     StrategyRecord,
     Usage,
     UsageFigures,
@@ -49,6 +52,10 @@ def row_message(row: AuditRow) -> pb.AuditRow:
         neutralised_fences=row.neutralised_fences,
         prior_rank=row.prior_rank,
         rerank_score=row.rerank_score,
+        role_tokens=row.role_tokens,
+        tokens=row.tokens,
+        admitted=row.admitted,
+        recorded_at=row.recorded_at,
     )
 
 
@@ -77,12 +84,16 @@ def read_row(message: pb.AuditRow) -> AuditRow:
         neutralised_fences=message.neutralised_fences,
         prior_rank=message.prior_rank,
         rerank_score=message.rerank_score,
+        role_tokens=message.role_tokens,
+        tokens=message.tokens,
+        admitted=message.admitted,
+        recorded_at=message.recorded_at,
     )
 
 
 def summary_message(summary: AuditSummary) -> pb.AuditSummary:
     """An audit's summary as a message."""
-    strategy, budget = summary.strategy, summary.budget
+    strategy, budget, render = summary.strategy, summary.budget, summary.render
     return pb.AuditSummary(
         strategy=pb.StrategyRecord(
             name=strategy.name,
@@ -95,10 +106,13 @@ def summary_message(summary: AuditSummary) -> pb.AuditSummary:
         duplicates=summary.duplicates,
         budget=pb.BudgetRecord(
             max_tokens=budget.max_tokens,
+            usable_tokens=budget.usable,
             preamble=budget.preamble,
             closing=budget.closing,
             frames=budget.frames,
             counter=budget.counter,
+            safety_factor=budget.safety_factor,
+            split=budget.split,
         ),
         lanes=[
             pb.LaneSummary(
@@ -126,12 +140,20 @@ def summary_message(summary: AuditSummary) -> pb.AuditSummary:
         rows=summary.rows,
         reasons=summary.reasons,
         rerank=None if summary.rerank is None else record_message(summary.rerank),
+        placement_asked=summary.placement_asked,
+        fold_min_tokens=summary.fold_min_tokens,
+        render=pb.RenderRecord(mode=render.mode, fence=render.fence, restated_question=render.restated_question),
+        limit_conflicts=[
+            pb.LimitConflict(limit=conflict.limit, overridden_by=conflict.overridden_by, message=conflict.message)
+            for conflict in summary.limit_conflicts
+        ],
+        limits=_limits_message(summary.limits),
     )
 
 
 def read_summary(message: pb.AuditSummary) -> AuditSummary:
     """The inverse of :func:`summary_message`. A lane's end that is not known reads ``FAILED``."""
-    strategy, budget = message.strategy, message.budget
+    strategy, budget, render = message.strategy, message.budget, message.render
     return AuditSummary(
         strategy=StrategyRecord(
             name=strategy.name,
@@ -144,10 +166,13 @@ def read_summary(message: pb.AuditSummary) -> AuditSummary:
         duplicates=message.duplicates,
         budget=BudgetRecord(
             max_tokens=budget.max_tokens,
+            usable=budget.usable_tokens,
             preamble=budget.preamble,
             closing=budget.closing,
             frames=budget.frames,
             counter=budget.counter,
+            safety_factor=budget.safety_factor,
+            split=budget.split,
         ),
         lanes=tuple(
             LaneSummary(
@@ -171,6 +196,14 @@ def read_summary(message: pb.AuditSummary) -> AuditSummary:
         rows=message.rows,
         reasons=dict(sorted(message.reasons.items())),
         rerank=read_record(message.rerank) if message.HasField("rerank") else None,
+        placement_asked=message.placement_asked,
+        fold_min_tokens=message.fold_min_tokens,
+        render=RenderRecord(mode=render.mode, fence=render.fence, restated_question=render.restated_question),
+        limit_conflicts=tuple(
+            LimitConflict(conflict.limit, conflict.overridden_by, conflict.message)
+            for conflict in message.limit_conflicts
+        ),
+        limits=_read_limits(message.limits),
     )
 
 
@@ -189,6 +222,24 @@ def read_usage(message: pb.Usage) -> Usage:
     """The inverse of :func:`usage_message`."""
     return Usage(
         _read_figures(message.total), {entry.provider_id: _read_figures(entry.figures) for entry in message.providers}
+    )
+
+
+def _limits_message(limits: LimitsRecord) -> pb.LimitsRecord:
+    return pb.LimitsRecord(
+        max_frames=limits.max_frames or 0,
+        max_frames_per_provider=limits.max_frames_per_provider or 0,
+        max_frames_per_source=limits.max_frames_per_source or 0,
+        max_block_bytes=limits.max_block_bytes or 0,
+    )
+
+
+def _read_limits(message: pb.LimitsRecord) -> LimitsRecord:
+    return LimitsRecord(
+        max_frames=message.max_frames or None,
+        max_frames_per_provider=message.max_frames_per_provider or None,
+        max_frames_per_source=message.max_frames_per_source or None,
+        max_block_bytes=message.max_block_bytes or None,
     )
 
 

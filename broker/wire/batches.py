@@ -23,7 +23,11 @@ def batch_query_id(data: bytes) -> str:
     Raises:
         InvalidArgument: The bytes are not a ``FrameBatch`` (``MALFORMED``).
     """
-    query_id: str = _parsed(schema.FrameBatch, data).query_id
+    try:
+        # Its frames are passed over: they are taken apart only for a query that is open.
+        query_id: str = schema.BatchName.FromString(data).query_id
+    except DecodeError:
+        raise malformed("FrameBatch") from None
     return query_id
 
 
@@ -97,6 +101,55 @@ def inline_counts(data: bytes, stop_at: int) -> tuple[int, int]:
     if len(lanes) > stop_at:
         return len(lanes), 0
     return len(lanes), sum(len(_parsed(schema.InlineLane, lane).frames) for lane in lanes)
+
+
+def counted(data: bytes, number: int, stop_at: int) -> int:
+    """How many parts an encoded message has at a field, without taking it apart: for what may hold far too many.
+
+    Args:
+        data: The message; where it does not parse, what comes before that counts.
+        number: The field's number, 1 to 15.
+        stop_at: Parts beyond which it is not read.
+
+    Returns:
+        Their number, at most ``stop_at`` and one.
+    """
+    found, at, end = 0, 0, len(data)
+    while at < end and found <= stop_at:
+        tag, at = _varint(data, at)
+        kind = tag & 7
+        if kind not in _FIXED:
+            value, at = _varint(data, at)
+            at += value if kind == _PART else 0
+        else:
+            at += _FIXED[kind]
+        found += tag == number << 3 | _PART and at <= end
+    return found
+
+
+_PART = 2
+_FIXED = {1: 8, 5: 4}
+"""Bytes of values that have no length of their own, by the kind in their tag."""
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number of seven bits a byte, and where it ends; one that is cut short ends with the bytes."""
+    value = shift = 0
+    while at < len(data) and shift < 70:
+        byte = data[at]
+        value, shift, at = value | (byte & 0x7F) << shift, shift + 7, at + 1
+        if byte < 0x80:
+            break
+    return value, at
+
+
+def report_size(data: bytes) -> int:
+    """How many frames a serialized ``ReportAttributionRequest`` names.
+
+    Raises:
+        InvalidArgument: The bytes are not a ``ReportAttributionRequest`` (``MALFORMED``).
+    """
+    return len(_parsed(schema.ReportAttributionRequest, data).frames)
 
 
 def _parsed(twin: Any, data: bytes) -> Any:

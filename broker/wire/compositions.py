@@ -13,7 +13,7 @@ from contextbroker.v1 import composition_pb2
 from contextbroker.v1 import context_service_pb2 as pb
 from google.protobuf.message import Message
 
-from broker.core.composition import Citation, Composition, Placed
+from broker.core.composition import AuditState, Citation, Composition, Placed
 from broker.errors import Internal
 from broker.wire.audits import read_row, read_summary, read_usage, row_message, summary_message, usage_message
 from broker.wire.frames import frame_message, frame_value, ref_message, ref_value
@@ -21,6 +21,9 @@ from broker.wire.updates import read_accepted
 
 MAX_MESSAGE_BYTES = 512 * 1024
 """Bytes of one message, at most."""
+
+FILL_BYTES = 128 * 1024
+"""Bytes that a message is filled to: larger ones hardly travel faster, and a reader that stalls keeps one waiting."""
 
 _HEADROOM = 64
 """Bytes that a batch's own tags and lengths take, and then some."""
@@ -31,7 +34,9 @@ _ITEM_TAG = 6
 Item = TypeVar("Item", bound=Message)
 
 
-def composition_messages(composition: Composition, max_bytes: int = MAX_MESSAGE_BYTES) -> Iterator[pb.ComposeResponse]:
+def composition_messages(
+    composition: Composition, max_bytes: int = MAX_MESSAGE_BYTES, *, beside_completed: int = 0
+) -> Iterator[pb.ComposeResponse]:
     """The messages of a composition, made one by one as they are asked for.
 
     A frame or a summary that would be larger than a message may be is cut to fit, where it is least missed: provenance
@@ -40,24 +45,44 @@ def composition_messages(composition: Composition, max_bytes: int = MAX_MESSAGE_
 
     Args:
         composition: The composition.
-        max_bytes: Bytes of one message, at least 512 KiB for every frame that the core lets pass to fit uncut.
+        max_bytes: Bytes of one message, at least 512 KiB for every frame that the core lets pass to fit uncut. It is
+            filled up to :data:`FILL_BYTES` where that is less, and further only by one item that is larger.
+        beside_completed: Bytes of the last message that are not for ``Completed``.
     """
+    yield from body_messages(composition, max_bytes)
+    yield end_message(composition, max_bytes, beside_completed=beside_completed)
+
+
+def body_messages(composition: Composition, max_bytes: int = MAX_MESSAGE_BYTES) -> Iterator[pb.ComposeResponse]:
+    """The messages of :func:`composition_messages` but the last."""
     room = max_bytes - _HEADROOM
+    fill = min(room, FILL_BYTES)
     placed = (_fitted(placed_message(item), room) for item in composition.placed)
-    for placed_batch in _batches(placed, room):
+    for placed_batch in _batches(placed, fill):
         yield pb.ComposeResponse(placed=pb.PlacedBatch(placed=placed_batch))
-    for citation_batch in _batches(map(citation_message, composition.citations), room):
+    for citation_batch in _batches(map(citation_message, composition.citations), fill):
         yield pb.ComposeResponse(citations=pb.CitationBatch(citations=citation_batch))
-    for row_batch in _batches(map(row_message, composition.audit), room):
+    for row_batch in _batches(map(row_message, composition.audit), fill):
         yield pb.ComposeResponse(audit=pb.AuditBatch(rows=row_batch))
-    yield pb.ComposeResponse(completed=_fitted_end(completed_message(composition), room))
+
+
+def end_message(
+    composition: Composition, max_bytes: int = MAX_MESSAGE_BYTES, *, beside_completed: int = 0
+) -> pb.ComposeResponse:
+    """The last message of :func:`composition_messages`."""
+    room = max_bytes - _HEADROOM - beside_completed
+    return pb.ComposeResponse(completed=_fitted_end(completed_message(composition), room))
 
 
 class CompositionReader:
-    """Rebuilds a composition from the messages of one answer, in the order in which they come."""
+    """Rebuilds a composition from the messages of one answer, in the order in which they come.
 
-    def __init__(self) -> None:
-        self._request_id = ""
+    Args:
+        request_id: The request's name, where no ``Accepted`` comes that says it.
+    """
+
+    def __init__(self, request_id: str = "") -> None:
+        self._request_id = request_id
         self._placed: list[Placed] = []
         self._citations: list[Citation] = []
         self._rows: list[composition_pb2.AuditRow] = []
@@ -111,8 +136,14 @@ class CompositionReader:
             usage=read_usage(end.usage),
             preamble=end.preamble,
             closing=end.closing,
+            separator=end.separator,
             composition_id=end.composition_id,
             request_id=self._request_id,
+            audit_state=AuditState(
+                composition_pb2.AuditState.Name(end.audit_state).removeprefix("AUDIT_STATE_")
+                if end.audit_state in composition_pb2.AuditState.values()
+                else "UNSPECIFIED"
+            ),
         )
 
 
@@ -171,6 +202,8 @@ def completed_message(composition: Composition) -> composition_pb2.Completed:
         usage=usage_message(composition.usage),
         preamble=composition.preamble,
         closing=composition.closing,
+        separator=composition.separator,
+        audit_state=composition_pb2.AuditState.Value(f"AUDIT_STATE_{composition.audit_state.value}"),
     )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from contextbroker.v1 import context_service_pb2 as pb
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -11,8 +11,9 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from broker.core.scores import ScoreScale
 from broker.core.strategies import Parameter
 from broker.wire.frames import kind_name, kind_number, read_scale, scale_message
+from broker.wire.json_values import read_struct, struct_message
 
-_MICROS = 10**6
+MICROS = 10**6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +46,9 @@ class ListedProvider:
         instances: Its attached instances; empty: known and not attached.
         kinds: Names of the kinds it can answer with; empty: any, or not known.
         scale: Of its scores; None: never attached and not configured.
-        quarantined_seconds: Seconds that it still sits out for a lie; 0: it does not.
+        quarantined_seconds: Seconds that it still sits out, for a lie or by the operator's word; 0: it does not.
         last_seen: When an instance was last heard from, in seconds since the epoch; None: never.
+        circuit_open_seconds: Seconds until it is tried again after it failed too often in a row; 0: it is asked.
     """
 
     provider: str
@@ -55,6 +57,7 @@ class ListedProvider:
     scale: ScoreScale | None = None
     quarantined_seconds: int = 0
     last_seen: float | None = None
+    circuit_open_seconds: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +72,8 @@ class ListedStrategy:
         default: Whether it serves requests that name none.
         allowed: Whether the operator allows it.
         version: Its version: the broker's own, or the plugin's.
+        default_params: With what parameters it serves requests that name none, as JSON-like values; empty where it does
+            not, or takes none.
     """
 
     name: str
@@ -78,33 +83,39 @@ class ListedStrategy:
     default: bool = False
     allowed: bool = True
     version: str = ""
+    default_params: Mapping[str, object] = field(default_factory=dict)
 
 
 def providers_message(providers: Iterable[ListedProvider]) -> pb.ListProvidersResponse:
     """A list of providers as a message."""
-    return pb.ListProvidersResponse(
-        providers=[
-            pb.ProviderInfo(
-                provider_id=provider.provider,
-                instances=[
-                    pb.InstanceInfo(
-                        instance_id=instance.instance,
-                        session_id=instance.session,
-                        version=instance.version,
-                        in_flight=instance.in_flight,
-                        max_in_flight=instance.max_in_flight,
-                        last_seen=_timestamp(instance.last_seen),
-                    )
-                    for instance in provider.instances
-                ],
-                kinds=[kind_number(kind, "kinds") for kind in provider.kinds],
-                scale=None if provider.scale is None else scale_message(provider.scale),
-                quarantined_seconds=provider.quarantined_seconds,
-                last_seen=_timestamp(provider.last_seen),
+    message = pb.ListProvidersResponse()
+    for _ in fill_providers(message, providers):
+        pass
+    return message
+
+
+def fill_providers(message: pb.ListProvidersResponse, providers: Iterable[ListedProvider]) -> Iterator[None]:
+    """Adds providers to a message, a provider or an instance a step: a list may be long, and others wait meanwhile."""
+    for provider in providers:
+        info = message.providers.add(
+            provider_id=provider.provider,
+            kinds=[kind_number(kind, "kinds") for kind in provider.kinds],
+            scale=None if provider.scale is None else scale_message(provider.scale),
+            quarantined_seconds=provider.quarantined_seconds,
+            last_seen=_timestamp(provider.last_seen),
+            circuit_open_seconds=provider.circuit_open_seconds,
+        )
+        yield
+        for instance in provider.instances:
+            info.instances.add(
+                instance_id=instance.instance,
+                session_id=instance.session,
+                version=instance.version,
+                in_flight=instance.in_flight,
+                max_in_flight=instance.max_in_flight,
+                last_seen=_timestamp(instance.last_seen),
             )
-            for provider in providers
-        ]
-    )
+            yield
 
 
 def read_providers(message: pb.ListProvidersResponse) -> tuple[ListedProvider, ...]:
@@ -127,6 +138,7 @@ def read_providers(message: pb.ListProvidersResponse) -> tuple[ListedProvider, .
             scale=read_scale(provider.scale) if provider.HasField("scale") else None,
             quarantined_seconds=provider.quarantined_seconds,
             last_seen=_seconds(provider.last_seen) if provider.HasField("last_seen") else None,
+            circuit_open_seconds=provider.circuit_open_seconds,
         )
         for provider in message.providers
     )
@@ -152,6 +164,7 @@ def strategies_message(strategies: Iterable[ListedStrategy]) -> pb.ListStrategie
                 default=strategy.default,
                 allowed=strategy.allowed,
                 version=strategy.version,
+                default_params=struct_message(strategy.default_params) if strategy.default_params else None,
             )
             for strategy in strategies
         ]
@@ -169,6 +182,7 @@ def read_strategies(message: pb.ListStrategiesResponse) -> tuple[ListedStrategy,
             default=strategy.default,
             allowed=strategy.allowed,
             version=strategy.version,
+            default_params=read_struct(strategy.default_params),
         )
         for strategy in message.strategies
     )
@@ -177,9 +191,9 @@ def read_strategies(message: pb.ListStrategiesResponse) -> tuple[ListedStrategy,
 def _timestamp(seconds: float | None) -> Timestamp | None:
     if seconds is None:
         return None
-    micros = round(seconds * _MICROS)
-    return Timestamp(seconds=micros // _MICROS, nanos=micros % _MICROS * 1000)
+    micros = round(seconds * MICROS)
+    return Timestamp(seconds=micros // MICROS, nanos=micros % MICROS * 1000)
 
 
 def _seconds(moment: Timestamp) -> float:
-    return (moment.seconds * _MICROS + moment.nanos // 1000) / _MICROS
+    return (moment.seconds * MICROS + moment.nanos // 1000) / MICROS

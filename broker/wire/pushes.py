@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 from broker.core.scores import UNIT, ScoreScale
 from broker.errors import InvalidArgument
 from broker.wire import schema
-from broker.wire.batches import join_push, malformed, push_as_batch
+from broker.wire.batches import counted, join_push, malformed, push_as_batch
 from broker.wire.frames import read_scale, scale_message
 from broker.wire.sessions import Check
 
@@ -43,6 +43,20 @@ def push_part(frames: Iterable[bytes]) -> bytes:
     """A serialized ``PushRequest`` with a batch of encoded frames."""
     data: bytes = schema.PushRequest(batch=[join_push(frames)]).SerializeToString()
     return data
+
+
+def push_size(data: bytes, stop_at: int) -> int:
+    """How many frames the batches of a serialized ``PushRequest`` hold, counted without taking any apart.
+
+    Args:
+        data: The request; one that does not parse holds none.
+        stop_at: Frames beyond which no more are counted.
+    """
+    try:
+        batches = schema.PushRequest.FromString(data).batch
+    except DecodeError:
+        return 0
+    return sum(counted(batch, 1, stop_at) for batch in batches[:1])
 
 
 def read_push_request(data: bytes, check: Check = lambda _: ()) -> PushHeader | bytes:

@@ -1,30 +1,30 @@
 """A ``ComposeRequest`` as a value, and back: one function for each direction.
 
-Reading is strict, for a limit must never be dropped in silence: a field that this version does not know, a value that
-it does not list and an option that it does not build are each refused, with the field's path. Only inside frames are
-unknown fields passed over. What the schema's own constraints say is left to whoever holds the returned message against
-them; nothing here depends on it.
+Reading is strict, for a limit must never be dropped in silence: a field that this version does not know and a value
+that it does not list are each refused, with the field's path. Only inside frames are unknown fields passed over. What
+the schema's own constraints say is left to whoever holds the returned message against them; nothing here depends on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from enum import Enum
-from typing import Any, TypeVar
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from contextbroker.v1 import context_service_pb2 as pb
-from contextbroker.v1 import strategy_pb2
 from google.protobuf.message import DecodeError
 
+from broker.core.counting import BYTES_PER_4
 from broker.core.frames import Frame
 from broker.core.given import given
 from broker.core.lanes import Unreadable
-from broker.core.request import CompositionRequest, Duplicates, Fence, Floor, PartialLanes, Placement
+from broker.core.request import CompositionRequest
 from broker.core.scores import UNIT, ScoreScale
 from broker.core.strategies import RoundRobin, Strategy
 from broker.errors import FieldViolation, InvalidArgument
 from broker.wire.batches import inline_counts, malformed, split_inline_lanes
+from broker.wire.composition_requests import composition_fields, read_composition_request
 from broker.wire.frames import (
     frame_message,
     kind_name,
@@ -34,9 +34,8 @@ from broker.wire.frames import (
     scale_message,
     unknown_value,
 )
-from broker.wire.reranking import asked_message, read_asked
-from broker.wire.strategies import not_built, read_strategy, strategy_message
-from broker.wire.strict import crowded, limit_number, refuse_crowds, refuse_unknown_fields
+from broker.wire.strategies import read_strategy, read_weights, strategy_message, weight_messages
+from broker.wire.strict import crowded, refuse_crowds, refuse_unknown_fields
 from broker.wire.typed import require
 
 MAX_INLINE_LANES = 256
@@ -49,8 +48,6 @@ MAX_SECONDS = 315_576_000_000
 """Seconds of the longest ``Duration``."""
 
 _NANOS = 10**9
-
-Choice = TypeVar("Choice", bound=Enum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +71,8 @@ class ComposeCall:
 
     Attributes:
         goal: What the agent is trying to do.
-        composition: What to make of the answers. Its ``strategy`` is the one named, round robin where none is;
-            :meth:`composed_under` puts the operator's default in.
+        composition: What to make of the answers. Its ``strategy`` and ``tokenizer`` are those named, round robin and
+            ``bytes/4`` where none is; :meth:`composed_under` puts the operator's defaults in.
         request_id: The caller's name for the request; empty: the broker makes one.
         query_text: The question as retrieval should read it; empty: the goal.
         kinds: Names of the kinds wanted; empty: any.
@@ -87,6 +84,9 @@ class ComposeCall:
         no_providers: Whether no attached provider is asked.
         collect_timeout: Seconds to collect; None: the broker's default.
         strategy: The policy that the caller named; None: the operator's default.
+        tokenizer: What counts tokens, as the caller named it; empty: the operator's default.
+        budget_weights: Parts of the budget by provider where the split is ``WEIGHTED``; a lane not named weighs 1.
+        snapshots: Whether compositions are sent before the last lane has ended.
     """
 
     goal: str
@@ -102,15 +102,21 @@ class ComposeCall:
     no_providers: bool = False
     collect_timeout: float | None = None
     strategy: Strategy | None = None
+    tokenizer: str = ""
+    budget_weights: Mapping[str, float] = field(default_factory=dict)
+    snapshots: bool = False
 
     def __post_init__(self) -> None:
         # One truth: what is composed under is what was named.
-        strategy = self.strategy if self.strategy is not None else RoundRobin()
-        object.__setattr__(self, "composition", replace(self.composition, strategy=strategy))
+        object.__setattr__(self, "composition", self.composed_under(RoundRobin()))
 
-    def composed_under(self, default: Strategy) -> CompositionRequest:
-        """What to make of the answers, under the policy named or else under ``default``."""
-        return self.composition if self.strategy is not None else replace(self.composition, strategy=default)
+    def composed_under(self, strategy: Strategy, tokenizer: str = BYTES_PER_4.name) -> CompositionRequest:
+        """What to make of the answers, under the policy and the tokenizer named or else under these."""
+        return replace(
+            self.composition,
+            strategy=self.strategy if self.strategy is not None else strategy,
+            tokenizer=self.tokenizer or tokenizer,
+        )
 
 
 def compose_request(call: ComposeCall) -> pb.ComposeRequest:
@@ -121,38 +127,24 @@ def compose_request(call: ComposeCall) -> pb.ComposeRequest:
             (``OUT_OF_RANGE``), an unknown kind (``KIND_UNKNOWN``), a text with a lone surrogate (``TEXT_MALFORMED``),
             a value of another type (``FIELD_INVALID``).
     """
-    composition, strategy, timeout = call.composition, call.strategy, call.collect_timeout
+    strategy, timeout = call.strategy, call.collect_timeout
     fields: dict[str, Callable[[], Any]] = {
         "request_id": lambda: call.request_id,
         "goal": lambda: call.goal,
         "query_text": lambda: call.query_text,
         "kinds": lambda: [kind_number(kind, f"kinds[{i}]") for i, kind in enumerate(call.kinds)],
         "anchors": lambda: _listed(call.anchors),
-        "as_of": lambda: composition.as_of,
         "providers": lambda: _listed(call.providers),
         "required_providers": lambda: _listed(call.required_providers),
         "expect_pushes": lambda: _listed(call.expect_pushes),
         "inline_lanes": lambda: [_lane_message(lane, f"inline_lanes[{i}]") for i, lane in enumerate(call.inline_lanes)],
-        "max_tokens": lambda: composition.max_tokens,
-        "max_frames": lambda: limit_number(composition.max_frames),
-        "max_frames_per_provider": lambda: limit_number(composition.max_frames_per_provider),
         "collect_timeout": lambda: None if timeout is None else _duration(timeout),
         "strategy": lambda: None if strategy is None else strategy_message(strategy),
-        "floors": lambda: [
-            strategy_pb2.Floor(provider_id=floor.provider, scale_id=floor.scale_id, value=floor.value)
-            for floor in composition.floors
-        ],
-        "duplicates": lambda: pb.DuplicatesMode.Value(f"DUPLICATES_MODE_{composition.duplicates.value}"),
-        "placement": lambda: pb.Placement.Value(f"PLACEMENT_{composition.placement.value}"),
-        "partial_lanes": lambda: pb.PartialLanes.Value(f"PARTIAL_LANES_{composition.partial_lanes.value}"),
-        "render": lambda: pb.RenderOptions(
-            fence=pb.Fence.Value(f"FENCE_{composition.fence.value}"),
-            restate_question=bool(composition.question),
-            question=composition.question,
-        ),
-        "include_local_scores": lambda: composition.include_local_scores,
+        "tokenizer": lambda: call.tokenizer,
+        "budget_weights": lambda: weight_messages(call.budget_weights),
+        "snapshots": lambda: pb.SNAPSHOTS_ON_LANE_END if call.snapshots else pb.SNAPSHOTS_NONE,
         "no_providers": lambda: call.no_providers,
-        "rerank": lambda: None if composition.rerank is None else asked_message(composition.rerank),
+        **composition_fields(call.composition),
     }
     message = pb.ComposeRequest()
     for name, value in fields.items():
@@ -182,9 +174,9 @@ def read_compose_request(
     Raises:
         InvalidArgument: The bytes do not parse (``MALFORMED``); a field is not known (``UNKNOWN_FIELD``), a value not
             listed (``ENUM_UNKNOWN``), the ends of a scale not in order (``SCALE``), a policy not named (``STRATEGY``),
-            a provider weighed twice (``WEIGHT``).
+            a provider weighed twice (``WEIGHT``), a safety factor below 1 (``SAFETY_FACTOR``), a question restated in
+            a mode without a place for it (``RESTATE_QUESTION``).
         ResourceExhausted: A list has too many entries (``COUNT_EXCEEDED``).
-        Unimplemented: An option that is not built yet (``NOT_BUILT``).
     """
     lanes, frames = inline_counts(data, stop_at=MAX_INLINE_LANES)
     if lanes > MAX_INLINE_LANES:
@@ -199,28 +191,28 @@ def read_compose_request(
     except DecodeError:
         raise malformed("ComposeRequest") from None
     refuse_crowds(message, MAX_LISTED)
-    _refuse_not_built(message)
     refuse_unknown_fields(message)
-    render = message.render
-    asked = render.question or message.query_text or message.goal
-    fence = _choice(Fence, pb.Fence, "FENCE", render.fence, "render.fence")
-    composition = CompositionRequest(
-        max_tokens=message.max_tokens,
-        floors=tuple(Floor(floor.provider_id, floor.scale_id, floor.value) for floor in message.floors),
-        duplicates=_choice(Duplicates, pb.DuplicatesMode, "DUPLICATES_MODE", message.duplicates, "duplicates"),
-        placement=_choice(Placement, pb.Placement, "PLACEMENT", message.placement, "placement"),
-        partial_lanes=_choice(PartialLanes, pb.PartialLanes, "PARTIAL_LANES", message.partial_lanes, "partial_lanes"),
-        max_frames=message.max_frames or None,
-        max_frames_per_provider=message.max_frames_per_provider or None,
-        as_of=message.as_of,
-        fence=fence,
-        question=asked if render.restate_question else "",
-        include_local_scores=message.include_local_scores,
-        rerank=read_asked(message.rerank) if message.HasField("rerank") else None,
+    brought = (
+        InlineLane(
+            lane.provider_id,
+            read_scale(lane.scale if lane.HasField("scale") else None, f"inline_lanes[{i}].scale"),
+            tuple(read_frame(frame, max_frame_bytes) for frame in cut_out[i][1]),
+        )
+        for i, lane in enumerate(message.inline_lanes)
     )
-    call = ComposeCall(
+    call = read_call(message, brought)
+    return message, call
+
+
+def read_call(message: pb.ComposeRequest, inline_lanes: Iterable[InlineLane] = ()) -> ComposeCall:
+    """The call that a message stands for, with these inline lanes in the place of its own.
+
+    Raises:
+        InvalidArgument: What :func:`read_compose_request` says of values.
+    """
+    return ComposeCall(
         goal=message.goal,
-        composition=composition,
+        composition=read_composition_request(message),
         request_id=message.request_id,
         query_text=message.query_text,
         kinds=tuple(map(kind_name, message.kinds)),
@@ -228,34 +220,14 @@ def read_compose_request(
         providers=tuple(message.providers),
         required_providers=tuple(message.required_providers),
         expect_pushes=tuple(message.expect_pushes),
-        inline_lanes=tuple(
-            InlineLane(
-                lane.provider_id,
-                read_scale(lane.scale if lane.HasField("scale") else None, f"inline_lanes[{i}].scale"),
-                tuple(read_frame(frame, max_frame_bytes) for frame in cut_out[i][1]),
-            )
-            for i, lane in enumerate(message.inline_lanes)
-        ),
+        inline_lanes=tuple(inline_lanes),
         no_providers=message.no_providers,
         collect_timeout=_seconds(message) if message.HasField("collect_timeout") else None,
         strategy=read_strategy(message.strategy) if message.HasField("strategy") else None,
+        tokenizer=message.tokenizer,
+        budget_weights=read_weights(message.budget_weights, "budget_weights"),
+        snapshots=_snapshots(message.snapshots),
     )
-    return message, call
-
-
-def _refuse_not_built(message: pb.ComposeRequest) -> None:
-    mode = message.render.mode
-    if mode not in pb.RenderMode.values():
-        raise InvalidArgument.of([unknown_value("render.mode", mode)])
-    if mode not in (pb.RENDER_MODE_UNSPECIFIED, pb.RENDER_MODE_FENCED):
-        raise not_built("render.mode", f"{pb.RenderMode.Name(mode)} is not built yet; use RENDER_MODE_FENCED")
-
-
-def _choice(values: type[Choice], numbers: Any, prefix: str, number: int, path: str) -> Choice:
-    """The member that an enum's number stands for; the first one where nothing was said, which is number 0."""
-    if number not in numbers.values():
-        raise InvalidArgument.of([unknown_value(path, number)])
-    return values(numbers.Name(number).removeprefix(f"{prefix}_")) if number else next(iter(values))
 
 
 def _lane_message(lane: InlineLane, path: str) -> pb.InlineLane:
@@ -281,14 +253,25 @@ def _listed(values: tuple[str, ...]) -> list[str]:
 def _duration(seconds: float) -> Any:
     if not -MAX_SECONDS <= seconds <= MAX_SECONDS:
         raise ValueError(f"expected at most {MAX_SECONDS:,} seconds, got {given(seconds)}")
-    nanos = round(seconds * _NANOS)
+    # Apart, since their product would be rounded where the seconds are many.
+    part, whole = math.modf(seconds)
+    nanos = int(whole) * _NANOS + round(part * _NANOS)
     return {"seconds": nanos // _NANOS, "nanos": nanos % _NANOS}
+
+
+def _snapshots(number: int) -> bool:
+    if number not in pb.Snapshots.values():
+        raise InvalidArgument.of([unknown_value("snapshots", number)])
+    return number == pb.SNAPSHOTS_ON_LANE_END
 
 
 def _seconds(message: pb.ComposeRequest) -> float:
     seconds, nanos = message.collect_timeout.seconds, message.collect_timeout.nanos
-    if abs(nanos) >= _NANOS or seconds * nanos < 0:
-        text = f"{seconds} s and {nanos} ns are not a Duration: nanos lie below a second, on the side of the seconds"
+    if abs(nanos) >= _NANOS or seconds * nanos < 0 or abs(seconds) > MAX_SECONDS:
+        text = (
+            f"{seconds} s and {nanos} ns are not a Duration: at most {MAX_SECONDS:,} seconds, and nanos below a "
+            "second, on the side of the seconds"
+        )
         raise InvalidArgument.of([FieldViolation("collect_timeout", "COLLECT_TIMEOUT", text)])
     return (seconds * _NANOS + nanos) / _NANOS
 

@@ -18,6 +18,7 @@ _PACKAGE = "contextbroker.twin"
 # Each field: its name, its number, whether it is repeated, whether it is text and not bytes.
 _TWINS: dict[str, tuple[tuple[str, int, bool, bool], ...]] = {
     "FrameBatch": (("query_id", 1, False, True), ("frames", 2, True, False)),
+    "BatchName": (("query_id", 1, False, True),),
     "PushBatch": (("frames", 1, True, False),),
     "InlineLane": (("frames", 3, True, False),),
     "ComposeRequest": (("inline_lanes", 10, True, False),),
@@ -27,6 +28,7 @@ _TWINS: dict[str, tuple[tuple[str, int, bool, bool], ...]] = {
         ("lane_end", 3, True, False),
         ("detach", 4, True, False),
     ),
+    "ReportAttributionRequest": (("frames", 2, True, False),),
     "PushRequest": (("header", 1, True, False), ("batch", 2, True, False)),
     # A frame whose content need be no UTF-8: how a text that no frame can hold is sent for the broker to refuse.
     "LooseFrame": (("content", 4, False, False),),
@@ -52,11 +54,13 @@ def _classes() -> dict[str, Any]:
 # Classes made at run time have no static type.
 _CLASSES = _classes()
 FrameBatch: Any = _CLASSES["FrameBatch"]
+BatchName: Any = _CLASSES["BatchName"]
 PushBatch: Any = _CLASSES["PushBatch"]
 InlineLane: Any = _CLASSES["InlineLane"]
 ComposeRequest: Any = _CLASSES["ComposeRequest"]
 AttachRequest: Any = _CLASSES["AttachRequest"]
 PushRequest: Any = _CLASSES["PushRequest"]
+ReportAttributionRequest: Any = _CLASSES["ReportAttributionRequest"]
 _LooseFrame: Any = _CLASSES["LooseFrame"]
 
 

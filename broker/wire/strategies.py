@@ -17,7 +17,7 @@ from broker.core.strategies import (
     Strategy,
     TrustWeighted,
 )
-from broker.errors import FieldViolation, InvalidArgument, Unimplemented
+from broker.errors import FieldViolation, InvalidArgument
 from broker.wire.json_values import read_struct, struct_message
 
 
@@ -36,14 +36,14 @@ def strategy_message(strategy: Strategy) -> pb.RankingStrategy:
         case TrustWeighted():
             return pb.RankingStrategy(
                 trust_weighted=pb.TrustWeighted(
-                    weights=_weight_messages(strategy.weights), default_weight=strategy.default_weight
+                    weights=weight_messages(strategy.weights), default_weight=strategy.default_weight
                 )
             )
         case ReciprocalRankFusion():
             return pb.RankingStrategy(
                 reciprocal_rank_fusion=pb.ReciprocalRankFusion(
                     k=strategy.k,
-                    weights=_weight_messages(strategy.weights),
+                    weights=weight_messages(strategy.weights),
                     default_weight=strategy.default_weight,
                 )
             )
@@ -77,13 +77,13 @@ def read_strategy(message: pb.RankingStrategy, path: str = "strategy") -> Strate
             return PerProviderQuota(quota.k) if quota.HasField("k") else PerProviderQuota()
         case "trust_weighted":
             trust = message.trust_weighted
-            weights = _read_weights(trust.weights, inside)
+            weights = read_weights(trust.weights, f"{inside}.weights")
             return TrustWeighted(weights, trust.default_weight if trust.HasField("default_weight") else 1.0)
         case "reciprocal_rank_fusion":
             fusion = message.reciprocal_rank_fusion
             return ReciprocalRankFusion(
                 fusion.k if fusion.HasField("k") else 60,
-                _read_weights(fusion.weights, inside),
+                read_weights(fusion.weights, f"{inside}.weights"),
                 fusion.default_weight if fusion.HasField("default_weight") else 1.0,
             )
         case "precomputed":
@@ -98,20 +98,25 @@ def read_strategy(message: pb.RankingStrategy, path: str = "strategy") -> Strate
             raise InvalidArgument.of([FieldViolation(path, "STRATEGY", text)])
 
 
-def not_built(path: str, text: str) -> Unimplemented:
-    """The error for an option that this version does not build."""
-    return Unimplemented("NOT_BUILT", f"{path}: {text}", violations=[FieldViolation(path, "NOT_BUILT", text)])
-
-
-def _weight_messages(weights: Mapping[str, float]) -> list[pb.ProviderWeight]:
+def weight_messages(weights: Mapping[str, float]) -> list[pb.ProviderWeight]:
+    """Weights as messages."""
     return [pb.ProviderWeight(provider_id=provider, weight=weight) for provider, weight in weights.items()]
 
 
-def _read_weights(messages: Iterable[pb.ProviderWeight], path: str) -> dict[str, float]:
+def read_weights(messages: Iterable[pb.ProviderWeight], path: str) -> dict[str, float]:
+    """The inverse of :func:`weight_messages`.
+
+    Args:
+        messages: The weights.
+        path: The list that they stand in, for errors.
+
+    Raises:
+        InvalidArgument: A provider has two (``WEIGHT``).
+    """
     weights: dict[str, float] = {}
     for i, entry in enumerate(messages):
         if entry.provider_id in weights:
             text = f"{entry.provider_id!r} has a weight already; give each provider one"
-            raise InvalidArgument.of([FieldViolation(f"{path}.weights[{i}].provider_id", "WEIGHT", text)])
+            raise InvalidArgument.of([FieldViolation(f"{path}[{i}].provider_id", "WEIGHT", text)])
         weights[entry.provider_id] = entry.weight
     return weights

@@ -137,7 +137,7 @@ def make_composition(
             ),
             placement="FOLD",
             duplicates="SAME_BYTES",
-            budget=BudgetRecord(max_tokens=1000, preamble=20, closing=5, frames=COST * len(placed)),
+            budget=BudgetRecord(max_tokens=1000, usable=1000, preamble=20, closing=5, frames=COST * len(placed)),
             lanes=(*lanes, *extra_lanes),
             floors=(),
             rows=len(rows),
@@ -233,6 +233,36 @@ def start_command() -> Iterator[Callable[..., Running]]:
 def broker_address(start_command: Callable[..., Running]) -> str:
     """Where a real broker listens, without any provider."""
     return start_command("serve", "--listen", "127.0.0.1:0").ready["address"]
+
+
+@pytest.fixture(scope="session")
+def recording_broker(start_command: Callable[..., Running], tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Where a real broker listens that keeps compositions with their content."""
+    config = tmp_path_factory.mktemp("recording") / "broker.toml"
+    config.write_text('[server]\nlisten = "127.0.0.1:0"\n[store]\ncontent = true\n')
+    return start_command("serve", "--config", str(config)).ready["address"]
+
+
+@pytest.fixture(scope="session")
+def recorded(
+    run_command: Callable[..., subprocess.CompletedProcess[bytes]],
+    recording_broker: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[..., str]:
+    """Has :func:`recording_broker` compose two frames, ``n1`` and ``n2``, of one lane; gives the composition's id."""
+    notes = tmp_path_factory.mktemp("recorded") / "notes.jsonl"
+    notes.write_text(
+        '{"id": "n1", "title": "One", "content": "The fold puts the best at both edges.", "score": 0.9}\n'
+        '{"id": "n2", "title": "Two", "content": "Packing skips what does not fit.", "score": 0.8}\n'
+    )
+
+    def record(provider: str, **options: str) -> str:
+        arguments = [part for name, value in options.items() for part in (f"--{name.replace('_', '-')}", value)]
+        lane = ("--inline", f"{provider}={notes}", "--no-providers", "--address", recording_broker, "--json")
+        done = run_command("query", "how does it fold?", *lane, *arguments)
+        return str(json.loads(done.stdout.splitlines()[-1])["composition_id"])
+
+    return record
 
 
 @pytest.fixture(scope="session")

@@ -9,8 +9,9 @@ from typing import Any
 
 from broker.cli.asked import Asked, asked_record
 from broker.cli.encode import composition_records, update_record
+from broker.client import ComposeCall, Record
 from broker.core.compose import compose
-from broker.core.composition import Composition
+from broker.core.composition import AuditState, Composition
 from broker.core.frames import Provenance
 from broker.core.lanes import LaneEnd, LaneUpdate
 from broker.core.request import CompositionRequest, Floor
@@ -90,3 +91,13 @@ def document(path: Path, goal: str = "how?", **options: Any) -> Path:
     """A file of :func:`composed`."""
     composition, request = composed(**options)
     return write(path, records_of(composition, request, goal))
+
+
+def record(*, content: bool, known: bool = True) -> Record:
+    """:func:`composed`, as a broker gives it back that keeps content, or that does not."""
+    composition, request = composed()
+    composition = replace(composition, audit_state=AuditState.RECORDED)
+    if not content:
+        composition = replace(composition, placed=(), preamble="", closing="", separator="")
+    call = ComposeCall(goal="how?" if content else "", composition=request, kinds=("doc",)) if known else None
+    return Record(composition=composition, subject="agent", made_at=0.0, request=call, content=content)

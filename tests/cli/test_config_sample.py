@@ -9,7 +9,7 @@ import pytest
 
 from broker.cli.config_sample import WIDTH, config_sample
 from broker.config import load
-from broker.settings import Config, ConfiguredReranker, KnownProvider, Scale
+from broker.settings import Config, ConfiguredReranker, ConfiguredTokenizer, KnownProvider, Scale
 from broker.settings.ranking import SharedScale
 
 SAMPLE = config_sample()
@@ -27,7 +27,7 @@ def test_it_is_the_default_configuration(tmp_path, monkeypatch):
 @pytest.mark.parametrize("section", Config.model_fields)
 def test_it_holds_every_key(section):
     annotation = Config.model_fields[section].annotation
-    by_name = {"providers": KnownProvider, "rerankers": ConfiguredReranker}
+    by_name = {"providers": KnownProvider, "rerankers": ConfiguredReranker, "tokenizers": ConfiguredTokenizer}
     keys = by_name[section].model_fields if section in by_name else annotation.model_fields
     shown = WHOLE[section]["NAME"] if section in by_name else WHOLE[section]
     assert set(shown) == set(keys)
@@ -41,8 +41,17 @@ def test_it_holds_the_keys_of_what_lies_deeper():
 
 def test_only_what_has_no_default_is_commented_out():
     given = tomllib.loads(SAMPLE)
-    absent = {key for section in given for key in WHOLE[section] if key not in given[section]}
-    assert absent == {"tls_cert", "tls_key", "seal_key_file", "shared_scales"}
+    absent = {section: {key for key in WHOLE[section] if key not in given[section]} for section in given}
+    assert {section: keys for section, keys in absent.items() if keys} == {
+        "server": {"tls_cert", "tls_key", "tls_client_ca"},
+        "auth": {"policy", "principals_file", "tokens_file", "jwt"},
+        "limits": {"held_bytes", "memory_bytes"},
+        "ranking": {"shared_scales"},
+        "render": {"seal_key_file"},
+        "store": {"file", "dsn_file", "keep_compositions"},
+        "admin": {"listen"},
+        "traces": {"collector", "tls_ca", "headers_file"},
+    }
 
 
 def test_it_fits_a_page():

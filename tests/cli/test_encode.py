@@ -14,7 +14,7 @@ PLACED = {"event", "position", "total", "rank", "provider", "local_rank", "cost"
 PLACED |= {"rendered"}
 AUDIT = {"event", "provider", "frame_id", "content_digest", "fate", "reason", "detail", "lane_place", "local_rank"}
 AUDIT |= {"rank", "position", "cost", "remaining", "duplicate_of", "conflicts", "escaped_characters"}
-AUDIT |= {"neutralised_fences"}
+AUDIT |= {"neutralised_fences", "role_tokens", "tokens", "admitted", "recorded_at"}
 COMPLETED = {
     "event",
     "composition_id",
@@ -26,7 +26,8 @@ COMPLETED = {
     "lanes",
     "floors",
 }
-COMPLETED |= {"rows", "reasons", "rerank", "usage", "citations", "preamble", "closing"}
+COMPLETED |= {"rows", "reasons", "rerank", "usage", "citations", "preamble", "closing", "separator", "render"}
+COMPLETED |= {"audit_state", "placement_asked", "fold_min_tokens", "limits", "limit_conflicts"}
 
 
 def test_records_come_placed_then_audit_then_completed_with_stable_names(compose_by_hand):
@@ -44,7 +45,8 @@ def test_the_parts_of_the_prompt_join_to_it(compose_by_hand):
     composition = compose_by_hand()
     records = list(composition_records(composition))
     blocks = [r["rendered"] for r in records if r["event"] == "placed"]
-    assert records[-1]["preamble"] + "".join(blocks) + records[-1]["closing"] == composition.prompt
+    end = records[-1]
+    assert end["preamble"] + end["separator"].join(blocks) + end["closing"] == composition.prompt
 
 
 def test_scores_stand_in_audit_rows_alone_and_with_their_scale(compose_by_hand):

@@ -6,7 +6,15 @@ import click
 import pytest
 
 from broker.cli.errors import FAILED, INTERRUPTED, USAGE, BrokerFailure, end, remember_json
-from broker.errors import BrokerError, ConfigError, FailedPrecondition, FieldViolation, InvalidArgument, Unavailable
+from broker.errors import (
+    BrokerError,
+    ConfigError,
+    FailedPrecondition,
+    FieldViolation,
+    InvalidArgument,
+    PermissionDenied,
+    Unavailable,
+)
 
 FIELDS = [FieldViolation("floors[0]", "FLOOR_RANGE", "too low"), FieldViolation("goal", "GOAL", "say one")]
 
@@ -24,6 +32,7 @@ def ended(error: BaseException, *, as_json: bool = False) -> click.ClickExceptio
     ("error", "code"),
     [
         (InvalidArgument("GOAL", "say one"), USAGE),
+        (PermissionDenied("STRATEGY_FORBIDDEN", "name another"), USAGE),
         (ConfigError("limits.max_tokens: too low"), USAGE),
         (click.UsageError("no such option"), USAGE),
         (Unavailable("NO_PROVIDERS", "attach one"), FAILED),

@@ -8,18 +8,22 @@ from dataclasses import replace
 
 import pytest
 
+from broker.cli.explain import explanation_lines
 from broker.cli.output import ASCII, Style
+from broker.cli.page import page_of
 from broker.cli.saved import Saved
 from broker.cli.story import stories
 from broker.cli.text import width
-from broker.cli.timeline import lane_times, ms_text, ticks, timeline_lines
+from broker.cli.timeline import NO_TIMES, lane_times, ms_text, ticks, timeline_lines
 from broker.core.compose import finish
+from broker.core.frames import Provenance
 from broker.core.lanes import LaneEnd
 from broker.core.plan import rank_lanes
 from broker.core.request import CompositionRequest, Rerank
 from broker.core.rerank import Reranked
 from tests.cli.documents import composed, document, records_of, write
 from tests.core.building import POLICY, frame, lane
+from tests.core.building import composed as composition_of
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +83,14 @@ def _reranked(scores):
     )
 
 
+def test_a_label_is_told_as_a_person_would_write_it_and_role_tokens_are_counted():
+    asked = frame("f", 0.5, "<|im_start|>system", title='say "so" \u202e')
+    (story,) = stories(composition_of(lane("a", [asked])))
+    steps = {step.name: step.text for step in story.steps}
+    assert steps["cited"] == 'as say "so" ⟦U+202E⟧'
+    assert steps["rendered"].endswith("1 role token of chat formats left as data")
+
+
 def test_a_reranker_has_its_part_in_the_story():
     made = _reranked((0.25, 0.75))
     assert _steps(made, "b")["reranked"] == "rank 1 by judge, score 0.75, was 2"
@@ -116,6 +128,17 @@ def test_conflicts_are_linked(run_command, file):
     assert re.findall(r"(\w+/\w+)  placed \d", section) == ["docs/d1", "notes/n2"]
 
 
+def test_both_sides_of_a_conflict_say_when_they_were_recorded_placed_or_not():
+    same = (Provenance("file", "file:///r.md", "L1-9"),)
+    old = frame("old", 0.9, "stale", provenance=same, recorded_at="2024-01-01T00:00:00Z")
+    new = frame("new", 0.9, "fresh " * 900, provenance=same, recorded_at="2026-01-01T00:00:00Z")
+    saved = Saved(composition=composition_of(lane("a", [old]), lane("b", [new]), max_tokens=300))
+    told = stories(saved.composition)
+    for text in ("\n".join(explanation_lines(saved, told, (), Style(100))), page_of(saved, told, ())):
+        assert "placed 1, recorded 2024-01-01T00:00:00Z" in text
+        assert "left out, OVER_BUDGET, recorded 2026-01-01T00:00:00Z" in text
+
+
 def test_one_frame_is_told_whole_with_its_block(run_command, file):
     done = run_command("explain", str(file), "--frame", "docs/d1")
     text = done.stdout.decode()
@@ -141,7 +164,7 @@ def test_frames_left_out_are_told_up_to_a_number_and_all_on_request(run_command,
     placed = len(composition.placed)
     assert f"and {60 - placed - 12} more frames left out (explain --all tells each)" in short
     assert len(re.findall("OVER_BUDGET", whole)) == 60 - placed
-    assert "the document holds no times" in short
+    assert NO_TIMES in short
 
 
 def test_records_have_stable_names(run_command, file):
@@ -186,7 +209,7 @@ def _saved() -> Saved:
 
 
 def test_lanes_without_times_are_told_without(tmp_path):
-    assert list(timeline_lines(_saved(), Style())) == ["  the document holds no times: it was not written by query"]
+    assert list(timeline_lines(_saved(), Style())) == [f"  {NO_TIMES}"]
     assert [(one.provider, one.end, one.first_ms, one.end_ms) for one in lane_times(_saved())] == [
         ("docs", LaneEnd.COMPLETE, None, None),
         ("late", LaneEnd.TIMED_OUT, None, None),

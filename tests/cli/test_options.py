@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from broker.cli.main import cli
-from broker.cli.options import FLOOR, NAMED_FILE, NAMED_SCALE, REF, SCALE, WEIGHT, nearest
+from broker.cli.options import FLOOR, NAMED_FILE, NAMED_SCALE, REF, SCALE, WEIGHT, address_option, nearest
 from broker.core.frames import FrameRef
 from broker.core.request import Floor
 from broker.core.scores import Direction, ScoreScale
@@ -86,3 +86,36 @@ def test_an_address_of_the_environment_is_checked_too(monkeypatch):
     done = CliRunner().invoke(cli, ["providers"])
     assert done.exit_code == 2
     assert "CONTEXT_BROKER_ADDRESS" in done.stderr
+
+
+def access_of(*arguments: str, **env: str) -> dict[str, object]:
+    found: dict[str, object] = {}
+
+    @click.command()
+    @address_option
+    def command(address: str, access: dict[str, object]) -> None:
+        found.update(access, address=address)
+
+    done = CliRunner().invoke(command, list(arguments), env=env)
+    assert done.exit_code == 0, done.output
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def test_who_asks_is_told_by_options_or_the_environment(tmp_path):
+    file = tmp_path / "token"
+    file.write_text("t")
+    assert access_of("--address", "h:1") == {"address": "h:1"}
+    assert access_of("--address", "h:1", CONTEXT_BROKER_TOKEN="t") == {"address": "h:1", "token": "t"}
+    named = access_of("--address", "h:1", "--token-file", str(file), CONTEXT_BROKER_TOKEN="t")
+    assert named == {"address": "h:1", "token_file": file}
+    pair = {"CONTEXT_BROKER_CLIENT_CERT": str(file), "CONTEXT_BROKER_CLIENT_KEY": str(file)}
+    assert access_of("--address", "h:1", **pair) == {"address": "h:1", "tls_cert": file, "tls_key": file}
+
+
+def test_a_token_is_no_option_since_others_can_read_a_command_line():
+    @click.command()
+    @address_option
+    def command(**_: object) -> None:
+        """Never run."""
+
+    assert CliRunner().invoke(command, ["--token", "t"]).exit_code == 2

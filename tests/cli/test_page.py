@@ -28,6 +28,7 @@ from broker.cli.saved import Saved, read_saved
 from broker.cli.story import stories
 from broker.core.composition import Composition
 from broker.core.replay import replay
+from broker.core.request import Placement, RenderMode
 from tests.cli.documents import HOSTILE, composed, document
 from tests.core.building import composed as composition_of
 from tests.core.building import frame, lane
@@ -103,6 +104,26 @@ def whole(tmp_path_factory) -> str:
     """A page with everything on it: times, conflicts, a replay, hostile text in every place that takes any."""
     saved = read_saved(document(tmp_path_factory.mktemp("page") / "c.json", goal=HOSTILE))
     return page_of(saved, stories(saved.composition), replay(saved.composition, saved.asked.composition))
+
+
+def test_terms_that_are_not_usual_are_on_the_page():
+    lanes = [lane(name, [frame(f"{name}{i}", i / 9, f"{name} {i} <|im_end|>") for i in range(4)]) for name in "ab"]
+    options = {"max_frames": 6, "max_frames_per_provider": 2, "safety_factor": 1.25, "max_tokens": 1500}
+    composition = composition_of(*lanes, placement=Placement.AUTO, mode=RenderMode.MARKDOWN, **options)
+    words = Read(page(composition)).text
+    for told in (
+        "max_frames yields to max_frames_per_provider: max_frames is 6",
+        "placement of AUTO, which folds from 4,096 tokens on",
+        "of 1,200 tokens (1,500 by the safety factor 1.25), counted by bytes/4; split FULL",
+        "MARKDOWNsealed fence",
+        "4 role tokens of chat formats in 4 frames",
+    ):
+        assert told in words.replace("\u200b", "")
+
+
+def test_frames_that_were_not_rendered_show_their_content():
+    words = Read(page(composition_of(lane("a", [frame("f", 0.5, "the content")]), mode=RenderMode.NONE))).text
+    assert "the content" in words
 
 
 def test_hostile_text_makes_no_element_and_no_attribute(whole):

@@ -6,6 +6,7 @@ import io
 import sys
 
 from broker.cli.progress import LiveProgress, PlainProgress, Progress, progress
+from broker.client import Snapshot
 
 
 class _Terminal(io.StringIO):
@@ -23,12 +24,14 @@ def _to_terminal(monkeypatch):
     return stream
 
 
-def _tell(shown):
+def _tell(shown, *snapshots):
     with shown:
         shown.opened(["files", "symbols"])
         shown.changed("files", "COLLECTING", 3, "")
         shown.changed("files", "COMPLETE", 40, "")
         shown.changed("symbols", "FAILED", 0, "gave \x1b[2J up")
+        for snapshot in snapshots:
+            shown.snapshot(snapshot)
 
 
 def test_what_suits_the_stream(monkeypatch):
@@ -59,6 +62,23 @@ def test_the_table_shows_every_lane_and_leaves_the_terminal_as_it_was(monkeypatc
     assert capsys.readouterr().out == ""
 
 
-def test_quiet_shows_nothing(capsys):
-    _tell(Progress())
+def test_snapshots_are_told_in_a_line_or_drawn_one_in_the_place_of_the_other(monkeypatch, capsys, compose_by_hand):
+    snapshots = [
+        Snapshot(1, ("symbols", "his\x1btory"), compose_by_hand()),
+        Snapshot(3, ("symbols",), compose_by_hand()),
+    ]
+    _tell(PlainProgress(), *snapshots)
+    assert capsys.readouterr().err.splitlines()[-2:] == [
+        "snapshot 1: 7 frames placed of 7, 725 of 1,000 tokens; waiting for symbols and his⟦U+001B⟧tory",
+        "snapshot 3: 7 frames placed of 7, 725 of 1,000 tokens; waiting for symbols",
+    ]
+    terminal = _to_terminal(monkeypatch)
+    _tell(LiveProgress(), *snapshots)
+    text = terminal.getvalue()
+    assert "snapshot 3: 7 frames placed" in text
+    assert "closing" in text
+
+
+def test_quiet_shows_nothing(capsys, compose_by_hand):
+    _tell(Progress(), Snapshot(1, ("a",), compose_by_hand()))
     assert capsys.readouterr() == ("", "")

@@ -21,6 +21,7 @@ def test_each_state_is_named():
         ListedProvider(provider="files", instances=(INSTANCE, INSTANCE), scale=ScoreScale(), last_seen=0.0),
         ListedProvider(provider="gone"),
         ListedProvider(provider="liar", instances=(INSTANCE,), quarantined_seconds=90, kinds=("doc",)),
+        ListedProvider(provider="weak", instances=(INSTANCE,), circuit_open_seconds=4),
     ]
     heading, *rows = provider_lines(found, Style())
     assert "2 attached" in rows[0]
@@ -31,6 +32,7 @@ def test_each_state_is_named():
     assert "not attached" in rows[1]
     assert rows[1].endswith("never")
     assert "sits out 90 s" in rows[2]
+    assert "fails, tried in 4 s" in rows[3]
     assert all(width(line) <= 100 for line in (heading, *rows))
 
 
@@ -44,7 +46,7 @@ def test_records(run_command, served_address):
     done = run_command("providers", "--address", served_address, "--json")
     records = {record["provider"]: record for record in map(json.loads, done.stdout.splitlines())}
     assert set(records) == {"files", "symbols", "history"}
-    fields = {"provider", "kinds", "scale", "quarantined_seconds", "last_seen", "instances"}
+    fields = {"provider", "kinds", "scale", "quarantined_seconds", "circuit_open_seconds", "last_seen", "instances"}
     assert all(set(record) == fields for record in records.values())
     instance = records["files"]["instances"][0]
     assert set(instance) == {"instance", "session", "version", "in_flight", "max_in_flight", "last_seen"}

@@ -7,7 +7,9 @@ import os
 import re
 import signal
 import socket
+import sqlite3
 import subprocess
+from contextlib import closing
 
 import pytest
 
@@ -237,6 +239,65 @@ def test_what_the_broker_refuses_is_told_with_its_reason(run_command, served_add
     assert "Traceback" not in done.stderr.decode()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--budget-weight", "files=2"], "--budget-weight goes with --budget-split weighted"),
+        (
+            ["--budget-split", "weighted", "--budget-weight", "a=1", "--budget-weight", "a=2"],
+            "--budget-weight names a provider twice",
+        ),
+        (["--fold-min-tokens", "9"], "--fold-min-tokens goes with --placement auto"),
+        (["--strategy", "kind_first"], "is named with --plugin kind_first"),
+        (["--safety-factor", "0.5"], "--safety-factor"),
+        (["--mode", "json", "--restate-question"], "--restate-question: "),
+        (["--tokenizer", "nope"], "TOKENIZER_UNKNOWN"),
+        (["--budget-split", "weighted", "--budget-weight", "nobody=2"], "--budget-weight nobody=2: "),
+    ],
+)
+def test_what_does_not_go_together_is_wrong_usage(run_command, served_address, arguments, says):
+    done = run_command("query", GOAL, "--address", served_address, *arguments)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert says in done.stderr.decode()
+
+
+def test_terms_of_budget_form_and_place_reach_the_broker_and_the_page(run_command, served_address, tmp_path):
+    terms = ["--mode", "markdown", "--placement", "auto", "--fold-min-tokens", "100", "--safety-factor", "1.25"]
+    terms += ["--budget-split", "weighted", "--budget-weight", "files=3", "--max-frames-per-source", "1"]
+    terms += ["--max-frames", "4", "--max-frames-per-provider", "9", "--tokenizer", "bytes/4"]
+    saved = tmp_path / "saved.jsonl"
+    done = run_command("query", GOAL, "--address", served_address, *terms, "--save", str(saved))
+    text = done.stdout.decode()
+    assert done.returncode == 0, done.stderr.decode()
+    assert "of 3,200 tokens (4,000 by the safety factor 1.25)" in text
+    assert "render    MARKDOWN" in text
+    assert "split WEIGHTED" in text
+    assert "placement FOLD: AUTO, for a prompt of at least 100 tokens" in text
+    assert "limit     max_frames_per_provider yields to max_frames" in text
+    accepted, *_, completed = map(json.loads, saved.read_text().splitlines())
+    grants = {lane["provider"]: lane["max_tokens"] for lane in accepted["lanes"]}
+    assert grants["files"] > grants["symbols"] == grants["history"]
+    assert (completed["render"]["mode"], completed["placement_asked"]) == ("MARKDOWN", "AUTO")
+    assert run_command("explain", str(saved), "--replay").returncode == 0
+
+
+def test_snapshots_come_while_a_lane_is_waited_for_and_change_nothing(run_command, served_address, tmp_path):
+    saved = tmp_path / "saved.jsonl"
+    wait = ["--address", served_address, "--expect-push", "late", "--request-id", "r-snapshots", "--timeout", "1"]
+    records = _records(run_command("query", GOAL, *wait, "--snapshots", "--json", "--save", str(saved)))
+    events = [record["event"] for record in records]
+    assert list(dict.fromkeys(events)) == ["accepted", "lane", "snapshot", "placed", "audit", "completed"]
+    last = [record for record in records if record["event"] == "snapshot"][-1]
+    assert last["collecting"] == ["late"]
+    placed = [record for record in records if record["event"] == "placed"]
+    assert [record for record in last["records"] if record["event"] == "placed"] == placed
+    kept = [json.loads(line) for line in saved.read_text().splitlines()]
+    assert kept == [record for record in records if record["event"] != "snapshot"]
+    told = run_command("query", GOAL, *wait, "--snapshots", "--prompt")
+    assert told.stdout == run_command("query", GOAL, *wait, "--prompt").stdout
+    assert re.search(r"^snapshot \d: .*; waiting for late$", told.stderr.decode(), re.MULTILINE)
+
+
 def test_an_empty_goal_is_wrong_usage(run_command, served_address):
     done = run_command("query", "", "--address", served_address)
     assert done.returncode == 2
@@ -311,3 +372,20 @@ def test_a_closed_pipe_ends_it_quietly(command_line, plain_environment, broker_a
     os.close(write)
     _, err = process.communicate(timeout=30)
     assert (process.returncode, err) == (1, b"")
+
+
+def test_a_composition_that_could_not_be_recorded_says_so(run_command, start_command, tmp_path):
+    config, file = tmp_path / "broker.toml", tmp_path / "records.db"
+    store = f'kind = "sqlite"\nfile = "{file}"\nwait_seconds = 0.2\n'
+    config.write_text(f'[server]\nlisten = "127.0.0.1:0"\n[store]\n{store}')
+    address = start_command("serve", "--config", str(config)).ready["address"]
+    notes = tmp_path / "notes.jsonl"
+    notes.write_text('{"id": "n", "title": "N", "content": "text", "score": 1}\n')
+    question = ["query", "why?", "--inline", f"notes={notes}", "--no-providers", "--address", address]
+    assert _records(run_command(*question, "--json"))[-1]["audit_state"] == "RECORDED"
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        degraded = run_command(*question, "--json")
+        assert _records(degraded)[-1]["audit_state"] == "DEGRADED"
+        assert b"not on record" in degraded.stderr
+        assert b", not on record (DEGRADED)" in run_command(*question).stdout

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from broker.cli.remarks import remarks
-from broker.core.composition import AuditRow, LaneSummary
+from broker.cli.remarks import not_on_record, remarks
+from broker.core.composition import AuditRow, AuditState, LaneSummary
 from broker.core.lanes import LaneEnd
 
 
@@ -74,3 +74,14 @@ def test_an_empty_prompt_says_why(compose_by_hand):
     assert list(remarks(_with(empty, reasons={}, lanes=lanes))) == [
         "no frame was placed: none was offered for this question (late TIMED_OUT)"
     ]
+
+
+@pytest.mark.parametrize("state", AuditState)
+def test_one_that_should_be_on_record_and_is_not_is_told(compose_by_hand, state):
+    composition = replace(compose_by_hand(), audit_state=state)
+    told = list(remarks(composition))
+    if state is AuditState.DEGRADED:
+        assert told[0].startswith("this composition is not on record: the broker's store was away")
+        assert not_on_record(composition) == ", not on record (DEGRADED)"
+    else:
+        assert (told, not_on_record(composition)) == ([], "")

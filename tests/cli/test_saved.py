@@ -56,16 +56,24 @@ strategies = values.strategies | st.builds(
 
 
 @given(
-    values.requests, st.none() | strategies, values.texts, st.none() | st.floats(0.1, 9), values.tuples(values.texts)
+    values.requests,
+    st.none() | strategies,
+    values.texts,
+    st.none() | st.floats(0.1, 9),
+    values.tuples(values.texts),
+    values.weights,
+    values.texts,
 )
-def test_any_question_reads_back_equal(request, strategy, goal, timeout, names):
+def test_any_question_reads_back_equal(request, strategy, goal, timeout, names, parts, tokenizer):
     lists = ("kinds", "anchors", "providers", "required_providers", "expect_pushes")
     one = Asked(
         goal=goal,
-        composition=replace(request, strategy=strategy or RoundRobin()),
+        composition=replace(request, strategy=strategy or RoundRobin(), tokenizer=tokenizer or "bytes/4"),
         strategy_named=strategy is not None,
+        tokenizer=tokenizer,
         collect_timeout=timeout,
         scope=dict.fromkeys(lists, names),
+        budget_weights=parts,
     )
     assert read_asked(through_json(asked_record(one))) == one
 

@@ -7,10 +7,12 @@ import signal
 import subprocess
 import sys
 import textwrap
+from datetime import timedelta
 
 import pytest
 
 from broker.cli.main import cli
+from tests.authority import Authority
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -43,6 +45,8 @@ def test_a_taken_port_is_told_and_exits_1(run_command, broker_address):
     [
         (["--listen", "nowhere"], {}, "host:port"),
         (["--listen", "0.0.0.0:0"], {}, "insecure"),
+        (["--listen", "0.0.0.0:0", "--insecure"], {}, "auth: policy is missing, and other machines can reach"),
+        ([], {"CONTEXT_BROKER_AUTH__POLICY": "tokens"}, "which needs tokens_file"),
         (["--config", "no-such-file.toml"], {}, "no-such-file.toml"),
         ([], {"CONTEXT_BROKER_LIMITS__COLLECT_SECOND": "3"}, "collect_seconds"),
         (["--log-level", "loud"], {}, "'debug', 'info', 'warning', 'error'"),
@@ -52,6 +56,21 @@ def test_a_broken_configuration_is_told_and_exits_2(run_command, arguments, env,
     done = run_command("serve", *arguments, env=env)
     assert done.returncode == 2
     assert says in done.stderr.decode()
+    assert "Traceback" not in done.stderr.decode()
+
+
+@pytest.mark.parametrize("flaw", ["expired", "of another key", "key open to all"])
+def test_a_certificate_that_cannot_be_used_is_told_and_exits_2(run_command, tmp_path, flaw):
+    authority = Authority(tmp_path)
+    ends = timedelta(minutes=-1 if flaw == "expired" else 1)
+    cert, key = authority.issue("server", ends=ends)
+    if flaw == "of another key":
+        key = authority.issue("other")[1]
+    elif flaw == "key open to all":
+        key.chmod(0o644)
+    done = run_command("serve", "--listen", "127.0.0.1:0", "--tls-cert", str(cert), "--tls-key", str(key))
+    assert done.returncode == 2
+    assert "server.tls_" in done.stderr.decode()
     assert "Traceback" not in done.stderr.decode()
 
 
@@ -77,7 +96,7 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch):
     from click.testing import CliRunner
 
     monkeypatch.setitem(sys.modules, "pydantic_settings", None)
-    for name in [name for name in sys.modules if name in ("broker.config", "broker.settings", "broker.rpc.server")]:
+    for name in [name for name in sys.modules if name.startswith(("broker.config", "broker.settings", "broker.rpc."))]:
         monkeypatch.delitem(sys.modules, name)
     done = CliRunner().invoke(cli, ["serve"])
     assert done.exit_code == 2

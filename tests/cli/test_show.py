@@ -8,11 +8,10 @@ from dataclasses import replace
 import pytest
 
 from broker.cli.output import ASCII, Style
-from broker.cli.show import composition_lines, lane_lines, offer_lines, policy_lines, ranking_lines, scale_text
+from broker.cli.show import composition_lines, lane_lines, offer_lines, ranking_lines, scale_text
 from broker.cli.text import width
-from broker.core.composition import AuditRow, FloorRecord, LaneSummary, RerankOutcome, RerankRecord
+from broker.core.composition import AuditRow, LaneSummary
 from broker.core.lanes import LaneEnd
-from broker.core.request import Floor
 from broker.core.scores import Direction, ScoreScale
 
 
@@ -45,65 +44,6 @@ def test_only_a_policy_that_compares_raw_scores_is_flagged(compose_by_hand):
 def test_scores_show_only_where_they_were_asked_for(compose_by_hand):
     assert "0.1235" in _page(compose_by_hand(scores=True))
     assert "own score" not in _page(compose_by_hand())
-
-
-def test_the_budget_line_adds_up(compose_by_hand):
-    text = "\n".join(policy_lines(compose_by_hand(), Style()))
-    assert "725 of 1,000 tokens" in text
-    assert "preamble 20 + frames 700 + closing 5" in text
-
-
-def test_parameters_floors_and_repairs_are_told(compose_by_hand):
-    composition = compose_by_hand(strategy="trust_weighted", params={"weights": {"files": 2.5}, "default_weight": 1.0})
-    strategy = replace(composition.summary.strategy, repairs=("index 9 is none",))
-    floors = (FloorRecord(Floor("files", "bm25", -2.5), True, 3), FloorRecord(Floor("gone", "unit", 0.5), False, 0))
-    composition = replace(composition, summary=replace(composition.summary, strategy=strategy, floors=floors))
-    text = "\n".join(policy_lines(composition, Style()))
-    assert "trust_weighted(weights={files=2.5}, default_weight=1)" in text
-    assert "repaired: index 9 is none" in text
-    assert "files: bm25 -2.5  dropped 3 frames" in text
-    assert "gone: unit 0.5  unused" in text
-
-
-RERANK = RerankRecord(
-    name="lexical",
-    version="0.1",
-    candidates=50,
-    scored=5,
-    unscored=2,
-    top_n=10,
-    min_score=0.25,
-    outcome=RerankOutcome.APPLIED,
-)
-
-
-def reranked(composition, **record):
-    summary = replace(composition.summary, rerank=replace(RERANK, **record))
-    return replace(composition, summary=summary)
-
-
-def test_a_rerank_is_told_with_its_parameters_and_what_it_gave_no_score(compose_by_hand):
-    lines = list(policy_lines(reranked(compose_by_hand()), Style()))
-    assert "rerank    lexical(candidates=50, top_n=10, min_score=0.25)  0.1" in lines
-    assert "          2 candidates without a score, behind the others in the order before" in lines
-    assert "rerank" not in _page(compose_by_hand())
-
-
-def test_a_rerank_that_failed_says_so(compose_by_hand):
-    failed = reranked(
-        compose_by_hand(), outcome=RerankOutcome.FALLBACK, message="it answered UNAVAILABLE", top_n=None, min_score=None
-    )
-    text = "\n".join(policy_lines(failed, Style()))
-    assert "rerank    lexical(candidates=50)  0.1" in text
-    assert "not applied, the order before stands: it answered UNAVAILABLE" in text
-    assert "without a score" not in text
-
-
-def test_a_reranker_of_many_words_keeps_to_the_page(compose_by_hand):
-    loud = {"name": "n" * 63, "version": "v" * 129, "outcome": RerankOutcome.FALLBACK, "message": "why\x1b " * 60}
-    for line in composition_lines(reranked(compose_by_hand(), **loud), Style()):
-        assert width(line) <= 100
-        assert "\x1b" not in line
 
 
 def test_lanes_say_how_they_ended_and_why(compose_by_hand):
@@ -158,12 +98,6 @@ def test_that_lower_scores_are_negated_is_said_where_they_are_compared(compose_b
     lanes = tuple(lane for lane in raw.summary.lanes if lane.provider != "files")
     assert "negated" not in _page(replace(raw, summary=replace(raw.summary, lanes=lanes)))
     assert "negated" not in _page(compose_by_hand(scores=True))
-
-
-def test_an_empty_parameter_is_not_shown(compose_by_hand):
-    params = {"ids": 1, "name": "", "named": 0}
-    text = "\n".join(policy_lines(compose_by_hand(strategy="precomputed", params=params), Style()))
-    assert "precomputed(ids=1, named=0)" in text
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,16 @@ def test_records(run_command, broker_address):
     assert set(records) == set(STRATEGIES)
     assert [name for name, record in records.items() if record["compares_raw_scores"]] == ["score_descending"]
     assert [name for name, record in records.items() if record["default"]] == ["round_robin"]
-    fields = {"name", "version", "description", "compares_raw_scores", "default", "allowed", "parameters"}
+    fields = {
+        "name",
+        "version",
+        "description",
+        "compares_raw_scores",
+        "default",
+        "allowed",
+        "parameters",
+        "default_params",
+    }
     assert all(set(record) == fields for record in records.values())
     assert {p["name"]: p["default"] for p in records["reciprocal_rank_fusion"]["parameters"]}["k"] == "60"
 
@@ -35,6 +44,21 @@ def test_a_forbidden_policy_is_marked():
         strategy_lines([ListedStrategy(name="x", description="d", compares_raw_scores=False, allowed=False)], Style())
     )
     assert lines[0] == "x  forbidden by the operator"
+
+
+def test_the_operators_parameters_stand_by_its_default():
+    listed = ListedStrategy(
+        name="reciprocal_rank_fusion",
+        description="d",
+        compares_raw_scores=False,
+        default=True,
+        version="1",
+        default_params={"k": 10, "weights": {"files": 2.0}, "default_weight": 1.0},
+    )
+    assert (
+        next(strategy_lines([listed], Style()))
+        == "reciprocal_rank_fusion  1  default(k=10, weights={files=2}, default_weight=1)"
+    )
 
 
 def test_the_policy_that_compares_raw_scores_says_that_it_negates_some():

@@ -20,10 +20,12 @@ def plugins(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def test_built_in_policies_pass_without_a_broker(run_command):
     done = run_command("strategies", "check", "round_robin", "score_descending")
     assert done.returncode == 0
-    heading, first, second = done.stdout.decode().splitlines()
+    heading, first, second, _, *legend = done.stdout.decode().splitlines()
     assert heading.split() == ["policy", *CHECKS]
     assert first.split() == ["round_robin", *["holds"] * 7]
     assert second.split() == ["score_descending", "holds", "exempt", *["holds"] * 5]
+    assert [line.split()[0] for line in legend] == list(CHECKS)
+    assert legend[0].endswith("one provider's scores change nothing of another's")
 
 
 def test_a_refused_plugin_ends_with_1_and_its_counterexample(run_command, plugins):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.cli.text import clean, clip, listed, plainly, plural, width
-from broker.core.escaping import escape_header
+from broker.core.render.escaping import escape_header
 
 TEXTS = st.text(max_size=40)
 

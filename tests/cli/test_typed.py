@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 import pytest
 
-from broker.cli.question import question_options
-from broker.cli.typed import PROVIDE, PUSH, QUERY, in_commands, typed
+from broker.cli.question_options import question_options
+from broker.cli.typed import COMPOSITIONS, PROVIDE, PUSH, QUERY, in_commands, typed
 from broker.core.frames import FrameRef
 from broker.core.request import Floor
 
@@ -70,6 +70,9 @@ def test_a_field_of_a_question_is_told_as_its_option(field, told):
         ("scale.id", PUSH, {}, "--scale"),
         ("hello.provider_id", PROVIDE, {"other_name": "X Y"}, "--name X Y"),
         ("tls_ca", PROVIDE, {"tls_ca": Path("ca.pem")}, "--tls-ca ca.pem"),
+        ("frame_id", COMPOSITIONS, {"frame_id": "f"}, "--frame f"),
+        ("provider_id", COMPOSITIONS, {"provider": "a"}, "--provider a"),
+        ("made_from", COMPOSITIONS, {}, "--since"),
     ],
 )
 def test_the_other_commands_have_words_of_their_own(field, words, values, told):
@@ -83,10 +86,17 @@ def test_every_option_that_is_named_exists():
         """Never run."""
 
     known = {option for parameter in asked.params for option in parameter.opts}
-    known |= {"--address", "--tls-ca", "GOAL"}
+    known |= {"--address", "--tls-ca", "--tls-cert", "--tls-key", "--token-file", "CONTEXT_BROKER_TOKEN", "GOAL"}
     named = {part for option, _ in QUERY.values() for part in option.split() if part not in ("of", "or")}
     assert named <= known
-    parameters = {parameter.name for parameter in asked.params} | {"address", "tls_ca", ""}
+    parameters = {parameter.name for parameter in asked.params} | {
+        "address",
+        "tls_ca",
+        "tls_cert",
+        "tls_key",
+        "token_file",
+        "",
+    }
     assert {name for _, name in QUERY.values()} <= parameters
 
 

@@ -91,3 +91,26 @@ def test_a_composition_that_is_none_is_refused(run_command, tmp_path):
     done = run_command("verify-citations", str(answer), "--composition", str(answer))
     assert done.returncode == 1
     assert b"answer.md, line 1: not JSON" in done.stderr
+
+
+def test_what_it_reads_is_reported_of_the_composition_on_record(run_command, recording_broker, recorded):
+    composition_id = recorded(provider="cited")
+    arguments = ["verify-citations", "-", "--composition", composition_id, "--report", "--address", recording_broker]
+    done = run_command(*arguments, "--json", input=b"As [One] says, and [nothing] does.")
+    assert done.returncode == 1, done.stderr.decode()
+    verdict, reported = map(json.loads, done.stdout.splitlines()[-2:])
+    assert (verdict["cited"], verdict["invented"]) == (1, 1)
+    expected = {"event": "reported", "composition_id": composition_id, "selected": 2, "rendered": 2, "cited": 1}
+    assert reported == expected
+    done = run_command(*arguments, input=b"See [Two].")
+    assert done.stdout.decode().splitlines()[-1].endswith(": 2 frames selected, 2 rendered, 1 cited")
+    stats = run_command("providers", "stats", "--address", recording_broker, "--json")
+    counted = {each["provider"]: each for each in map(json.loads, stats.stdout.splitlines())}["cited"]
+    assert (counted["rendered"], counted["cited"]) == (2, 2)
+
+
+def test_a_report_that_no_broker_takes_fails_behind_what_was_found(run_command, tmp_path, file):
+    done = _run(run_command, tmp_path, file, GOOD, "--report", "--address", "127.0.0.1:1", "--json")
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [record["event"] for record in records][-2:] == ["verdict", "error"]
+    assert (done.returncode, records[-1]["reason"]) == (1, "UNREACHABLE")

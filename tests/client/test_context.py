@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator
-from typing import Self
 from unittest.mock import patch
 
 import grpc
@@ -16,6 +15,7 @@ from contextbroker.v1 import context_service_pb2 as pb
 from broker.client import (
     Accepted,
     BlockingContextClient,
+    BudgetSplit,
     Composition,
     ContextClient,
     Duplicates,
@@ -27,9 +27,11 @@ from broker.client import (
     PartialLanes,
     Placed,
     Placement,
+    RenderMode,
     Rerank,
     ScoreDescending,
     ScoreScale,
+    Snapshot,
 )
 from broker.client.calls import Answer, parsed
 from broker.errors import (
@@ -45,31 +47,7 @@ from broker.errors import (
     Unimplemented,
 )
 from tests.client.fake import SAFETY, FakeBroker
-
-
-class Threaded:
-    """The blocking client in a thread, so that both are tested by the same words."""
-
-    def __init__(self, address: str) -> None:
-        self._client = BlockingContextClient(address)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._client.close()
-
-    def __getattr__(self, name: str):
-        method = getattr(self._client, name)
-
-        async def call(*args, **kwargs):
-            return await asyncio.to_thread(method, *args, **kwargs)
-
-        return call
-
-    async def stream(self, *args, **kwargs) -> AsyncIterator[object]:
-        for event in await asyncio.to_thread(lambda: list(self._client.stream(*args, **kwargs))):
-            yield event
+from tests.client.threaded import Threaded
 
 
 @pytest.fixture(params=[ContextClient, Threaded], ids=["async", "blocking"])
@@ -124,6 +102,25 @@ async def test_a_composition_is_whole(fake: FakeBroker, client):
     assert (len(composition.audit), len(composition.citations)) == (2, 1)
 
 
+async def test_a_stream_yields_whole_snapshots_and_compose_passes_them_over(fake: FakeBroker, client):
+    rows = [composition_pb2.AuditRow(provider_id="a")]
+    end = composition_pb2.Completed(
+        composition_id="c1", summary=composition_pb2.AuditSummary(rows=1), preamble="so far"
+    )
+    snapshots = [
+        pb.ComposeResponse(snapshot=pb.Snapshot(number=1, audit=pb.AuditBatch(rows=rows))),
+        pb.ComposeResponse(snapshot=pb.Snapshot(number=2, audit=pb.AuditBatch(rows=rows))),
+        pb.ComposeResponse(snapshot=pb.Snapshot(number=2, collecting=["b"], completed=end)),
+    ]
+    fake.compose = lambda: (ANSWER[0], *snapshots, *ANSWER[1:])
+    events = [event async for event in client.stream("g", max_tokens=100, snapshots=True)]
+    (snapshot,) = [event for event in events if isinstance(event, Snapshot)]
+    assert (snapshot.number, snapshot.collecting, snapshot.composition.prompt) == (2, ("b",), "so far")
+    assert snapshot.composition.request_id == "r1"
+    assert (await client.compose("g", max_tokens=100, snapshots=True)).prompt == "top\none\ntwo\nend\n"
+    assert {request.snapshots for request in fake.requests} == {pb.SNAPSHOTS_ON_LANE_END}
+
+
 async def test_a_stream_yields_what_happens_and_last_the_composition(fake: FakeBroker, client):
     fake.compose = lambda: ANSWER
     events = [event async for event in client.stream("g", max_tokens=100)]
@@ -152,16 +149,24 @@ async def test_every_option_reaches_the_broker(fake: FakeBroker, client):
         as_of="2025-01-01T00:00:00Z",
         max_frames=5,
         max_frames_per_provider=2,
+        max_frames_per_source=3,
+        tokenizer="o200k",
+        safety_factor=1.5,
+        budget_split=BudgetSplit.WEIGHTED,
+        budget_weights={"a": 2.0},
         collect_timeout=1.5,
         duplicates=Duplicates.SAME_BYTES_OR_SOURCE,
-        placement=Placement.RANK_ORDER,
+        placement=Placement.AUTO,
+        fold_min_tokens=9,
         partial_lanes=PartialLanes.DROP,
+        mode=RenderMode.MARKDOWN,
         fence=Fence.PLAIN,
         restate_question=True,
         question="r",
         include_local_scores=True,
         request_id="r1",
         rerank=Rerank("lexical", 20, top_n=5, min_score=0.0),
+        snapshots=True,
     )
     request = pb.ComposeRequest(
         request_id="r1",
@@ -176,14 +181,23 @@ async def test_every_option_reaches_the_broker(fake: FakeBroker, client):
         max_tokens=100,
         max_frames=5,
         max_frames_per_provider=2,
+        max_frames_per_source=3,
+        tokenizer="o200k",
+        safety_factor=1.5,
+        budget_split=pb.BUDGET_SPLIT_WEIGHTED,
         duplicates=pb.DUPLICATES_MODE_SAME_BYTES_OR_SOURCE,
-        placement=pb.PLACEMENT_RANK_ORDER,
+        placement=pb.PLACEMENT_AUTO,
+        fold_min_tokens=9,
         partial_lanes=pb.PARTIAL_LANES_DROP,
-        render=pb.RenderOptions(fence=pb.FENCE_PLAIN, restate_question=True, question="r"),
+        render=pb.RenderOptions(
+            mode=pb.RENDER_MODE_MARKDOWN, fence=pb.FENCE_PLAIN, restate_question=True, question="r"
+        ),
         include_local_scores=True,
         no_providers=True,
         rerank=pb.Rerank(name="lexical", candidates=20, top_n=5, min_rerank_score=0.0),
+        snapshots=pb.SNAPSHOTS_ON_LANE_END,
     )
+    request.budget_weights.add(provider_id="a", weight=2.0)
     request.strategy.score_descending.SetInParent()
     request.floors.add(provider_id="a", scale_id="unit", value=0.5)
     request.collect_timeout.FromMilliseconds(1500)

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 
 import pytest
 
 from broker.client import (
+    Accepted,
     BlockingContextClient,
+    Composition,
     ContextClient,
     Floor,
     Frame,
     InlineLane,
     LaneUpdate,
     PartialLanes,
+    Placement,
     Provider,
     Query,
+    RenderMode,
     Rerank,
     RerankOutcome,
     ScoreScale,
+    Snapshot,
 )
 from broker.config import Config
 from broker.core.lanes import LaneEnd
@@ -28,7 +34,6 @@ from broker.errors import (
     FailedPrecondition,
     InvalidArgument,
     Unavailable,
-    Unimplemented,
 )
 from broker.rpc.server import Broker
 from tests.client.fake import SAFETY
@@ -209,6 +214,31 @@ async def test_lane_updates_and_placed_frames_come_as_they_happen(attach, client
     assert (last.provider, last.end, last.frames) == ("notes", LaneEnd.COMPLETE, 2)
 
 
+async def test_snapshots_come_where_they_are_asked_for_and_compose_passes_them_over(attach, client: ContextClient):
+    held = asyncio.Event()
+
+    async def slow(_query: Query) -> list[Frame]:
+        await held.wait()
+        return [frame("late")]
+
+    await attach(Provider("notes", giving("a", "b")))
+    await attach(Provider("slow", slow))
+    request_id = ""
+    async for event in client.stream("g", max_tokens=2000, collect_timeout=60, snapshots=True):
+        if isinstance(event, Accepted):
+            request_id = event.request_id
+        if isinstance(event, Snapshot):
+            assert (event.number, event.collecting) == (1, ("slow",))
+            assert [placed.frame.id for placed in event.composition.placed] == ["a", "b"]
+            assert event.composition.prompt.count("<frame seal=") == 2
+            assert event.composition.request_id == request_id != ""
+            held.set()
+    assert isinstance(event, Composition)
+    assert ends(event) == {"notes": "COMPLETE", "slow": "COMPLETE"}
+    composition = await client.compose("g", max_tokens=2000, snapshots=True)
+    assert composition.prompt == event.prompt
+
+
 async def test_a_reranker_orders_and_trims_for_either_client(client: ContextClient, broker: Broker):
     lanes = [
         InlineLane("a", frames=(frame("jam", 0.9, "of jam"),)),
@@ -230,6 +260,24 @@ async def test_a_reranker_orders_and_trims_for_either_client(client: ContextClie
 async def test_inline_lanes_alone_need_no_provider(client: ContextClient):
     composition = await client.compose("g", max_tokens=2000, no_providers=True, inline_lanes=[INLINE])
     assert [placed.provider for placed in composition.placed] == ["memory"]
+
+
+@pytest.mark.parametrize("mode", RenderMode)
+async def test_the_context_comes_in_the_form_that_was_asked_for(client: ContextClient, mode: RenderMode):
+    notes = InlineLane("notes", frames=[frame("a", 0.9), frame("b", 0.8, "<|im_end|>")])
+    composition = await client.compose(
+        "g", max_tokens=2000, inline_lanes=[notes], no_providers=True, mode=mode, placement=Placement.AUTO
+    )
+    summary = composition.summary
+    assert (summary.render.mode, summary.placement, summary.placement_asked) == (mode.value, "RANK_ORDER", "AUTO")
+    assert [row.role_tokens for row in composition.audit] == [0, 1]
+    if mode is RenderMode.JSON:
+        documents = json.loads(composition.prompt)
+        assert [one["text"] for one in documents] == ["content of a", "<|im_end|>"]
+    elif mode is RenderMode.NONE:
+        assert composition.prompt == ""
+    else:
+        assert "content of a" in composition.prompt
 
 
 @pytest.mark.parametrize("early", [True, False])
@@ -308,11 +356,6 @@ async def test_no_provider_is_unavailable(client: ContextClient):
     with pytest.raises(Unavailable) as error:
         await client.compose("g", max_tokens=2000)
     assert error.value.reason == "NO_PROVIDERS"
-
-
-async def test_what_is_not_built_says_so(client: ContextClient):
-    with pytest.raises(Unimplemented):
-        await client._ask("/contextbroker.v1.ContextService/GetComposition", b"\x0a\x01c", 10.0)
 
 
 async def test_a_broker_that_stops_lets_providers_finish_and_they_find_it_again(attach, broker_config: Config):

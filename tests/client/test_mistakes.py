@@ -161,6 +161,8 @@ async def test_every_argument_of_a_service_is_explained(make: Callable[[], Any])
         "tls_ca": (str, Path, type(None)),
         "tls_cert": (str, Path, type(None)),
         "tls_key": (str, Path, type(None)),
+        "token": (str, type(None)),
+        "token_file": (str, Path, type(None)),
     }
     for argument in arguments(service.serve):
         for wrong in POOL:

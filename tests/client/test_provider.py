@@ -275,6 +275,7 @@ async def test_questions_cancelled_as_they_come_are_over(fake: FakeBroker, serve
         await session.ask(f"q{i}")
         await session.say(cancel_query=pb.CancelQuery(query_id=f"q{i}"))
     await session.say(drain=pb.Drain(remaining_ms=3_600_000))
+    await fake.attached()
     await session.hears("detach")
     assert await session.hear() is None
     await soon(provider.stop())
@@ -668,7 +669,8 @@ async def test_open_answers_are_cancelled_when_the_session_is_lost(fake: FakeBro
     await soon(cancelled.wait())
 
 
-async def test_a_drain_lets_open_questions_finish_then_attaches_again(fake: FakeBroker, serve):
+async def test_a_drain_lets_open_questions_finish_while_a_new_session_stands(fake: FakeBroker, serve):
+    """P6."""
     go_on = asyncio.Event()
 
     async def answer(query: Query) -> list[Frame]:
@@ -679,11 +681,13 @@ async def test_a_drain_lets_open_questions_finish_then_attaches_again(fake: Fake
     session = await fake.attached()
     await session.ask(goal="a")
     await session.say(drain=pb.Drain(remaining_ms=60_000))
+    second = await fake.attached()
     await session.hears("detach")
     go_on.set()
     assert (await session.answer())[0] == [["a"]]
     assert await session.hear() is None
-    await fake.attached()
+    await second.ask(goal="b")
+    assert (await second.answer())[0] == [["b"]]
 
 
 async def test_a_drain_ends_what_takes_too_long(fake: FakeBroker, serve):
@@ -695,9 +699,9 @@ async def test_a_drain_ends_what_takes_too_long(fake: FakeBroker, serve):
     session = await fake.attached()
     await session.ask()
     await session.say(drain=pb.Drain(remaining_ms=1))
+    await fake.attached()
     await session.hears("detach")
     assert await session.hear() is None
-    await fake.attached()
 
 
 async def test_stopping_detaches_finishes_and_returns(fake: FakeBroker, serve):
@@ -780,6 +784,7 @@ async def test_a_stop_while_the_session_is_closing_hurries_nothing_that_is_over(
     session = await fake.attached()
     session.polite = False
     await session.say(drain=pb.Drain(remaining_ms=0))
+    await fake.attached()
     await session.hears("detach")
     assert await session.hear() is None
     stopping = asyncio.create_task(provider.stop())

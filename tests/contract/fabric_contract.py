@@ -224,6 +224,31 @@ class FabricContract:
         harness.attach(session="s2", scale=OTHER_SCALE)
         assert harness.fabric.pick("a", [])[0].scale == OTHER_SCALE
 
+    def test_a_session_that_renews_itself_is_asked_until_the_newer_one_stands_and_finishes_what_is_open(self):
+        """P6."""
+        harness = self.make()
+        old = harness.attach(session="s1")
+        sink, _ = harness.ask()
+        old.renewing = True
+        assert harness.fabric.pick("a", [])[0].key == old.key
+        new = harness.attach(session="s2")
+        assert (old.retired, old.closed) == (1, [])
+        assert harness.fabric.pick("a", [])[0].key == new.key
+        assert [status.key for status in harness.fabric.instances()] == [new.key]
+        old.asked[0].send(b"f")
+        old.asked[0].end()
+        harness.settle()
+        assert (sink.batches, sink.endings) == ([b"f"], [Ending.COMPLETE])
+        harness.fabric.withdraw(old)
+        assert harness.fabric.pick("a", [])[0].key == new.key
+
+    def test_renewing_is_no_flapping(self):
+        """P6, H52."""
+        harness = self.make()
+        for number in range(20):
+            harness.attach(session=f"s{number}").renewing = True
+        assert len(harness.fabric.instances()) == 1
+
     def test_a_flapping_replica_is_refused_until_a_minute_has_passed(self):
         harness = self.make()
         for number in range(4):
@@ -500,6 +525,17 @@ class FabricContract:
         harness.fabric.quarantine("a", 5)
         harness.settle()
         assert harness.fabric.quarantined("a") == pytest.approx(60)
+
+    def test_a_released_provider_sits_out_no_more(self):
+        harness = self.make()
+        harness.fabric.quarantine("a", 60)
+        harness.fabric.quarantine("b", 60)
+        harness.settle()
+        harness.fabric.release("a")
+        harness.fabric.release("c")
+        harness.settle()
+        assert harness.fabric.quarantined("a") == 0.0
+        assert harness.fabric.quarantined("b") == pytest.approx(60)
 
     # Stopping
 

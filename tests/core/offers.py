@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from broker.core.frames import Frame, Provenance
 from broker.core.intake import LaneIntake
 from broker.core.lanes import Lane, LaneEnd
-from broker.core.request import CompositionRequest, Duplicates, Fence, Floor, Placement
+from broker.core.request import CompositionRequest, Duplicates, Fence, Floor, Placement, RenderMode
 from broker.core.scores import UNIT, Direction, ScoreScale
 from tests.core.building import AMPLE, AS_SENT, EVERY
 
@@ -115,12 +115,16 @@ def requests(strategies=EVERY, pressure: bool = True) -> st.SearchStrategy[Compo
     few = st.none() | st.integers(1, 4)
     return st.builds(
         CompositionRequest,
-        max_tokens=st.integers(120, 900) if pressure else st.just(10_000_000),
+        max_tokens=st.integers(180, 1200) if pressure else st.just(10_000_000),
         strategy=st.sampled_from(strategies),
         duplicates=st.sampled_from(Duplicates),
         placement=st.sampled_from(Placement),
+        mode=st.sampled_from(RenderMode),
         fence=st.sampled_from(Fence),
         question=st.sampled_from(["", "why?"]),
         max_frames=few if pressure else st.none(),
         max_frames_per_provider=few if pressure else st.none(),
+        max_frames_per_source=few if pressure else st.none(),
+        safety_factor=st.sampled_from([1.0, 1.1, 1.5]),
+        fold_min_tokens=st.sampled_from([0, 250, 4096]),
     )

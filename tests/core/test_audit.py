@@ -192,3 +192,17 @@ def test_provenance_that_was_left_out_is_counted_on_the_row():
     composition = composed(lane("a", many))
     assert len(composition.placed[0].frame.provenance) == 64
     assert row(composition, "a", "f1").detail == "56 provenance entries of its copies left out, 64 kept"
+
+
+def test_frames_in_conflict_say_when_they_were_recorded_placed_or_not():
+    same = (Provenance("file", "file:///r.md", "L1-9"),)
+    old = frame("old", 0.9, "stale", provenance=same, recorded_at="2024-01-01T00:00:00Z")
+    new = frame("new", 0.9, "fresh " * 900, provenance=same, recorded_at="2026-01-01T00:00:00Z")
+    apart = frame("apart", 0.8, "alone", recorded_at="2025-01-01T00:00:00Z")
+    made = composed(lane("a", [old, apart]), lane("b", [new]), max_tokens=300)
+    assert row(made, "b", "new").reason == Reason.OVER_BUDGET
+    assert {r.frame_id: (r.recorded_at, [ref.frame_id for ref in r.conflicts]) for r in made.audit} == {
+        "old": ("2024-01-01T00:00:00Z", ["new"]),
+        "new": ("2026-01-01T00:00:00Z", ["old"]),
+        "apart": ("", []),
+    }

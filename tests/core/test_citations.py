@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.core.citations import MOST_COMPARED, Near, verify_citations
 from broker.core.composition import Composition
+from broker.core.outline import outlined
+from broker.core.request import RenderMode
 from tests.core.building import composed, frame, lane
 
 LABELS = (
@@ -176,6 +180,39 @@ def test_a_shared_label_is_ambiguous_until_its_frame_is_named():
     assert [citation.label for citation in report.uncited] == ["Other one"]
 
 
+@pytest.mark.parametrize("mode", RenderMode)
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("form", ["[{}]", "As {} says", "【{}】", "[see {}; nothing\nlike it]"])
+def test_in_every_mode_a_label_alone_cites_its_frame_whether_or_not_content_was_kept(mode, kept, form):
+    frames = [
+        frame(f"f{n}", 0.9 - n / 9, f"t{n}", citation_label=label) for n, label in enumerate(("T-1", "S-2", "S-2"))
+    ]
+    made = composed(lane("docs", frames), mode=mode)
+    made = made if kept else outlined(replace(made, placed=()))
+    for text in ("T-1", "T-1 (docs/f0)", "docs/f0"):
+        report = verify_citations(form.format(text), made)
+        assert [one.citation.frame.frame_id for one in report.cited] == ["f0"]
+        assert [one.text for one in report.invented] == (["nothing like it"] if "nothing" in form else [])
+    (shared,) = verify_citations(form.format("S-2"), made).ambiguous
+    assert [citation.frame.frame_id for citation in shared.citations] == [
+        one.frame.frame_id for one in made.citations if one.frame.frame_id != "f0"
+    ]
+    (near,) = verify_citations("[t-1]", made).invented
+    assert (near.near, near.nearest) == (Near.CASE, "T-1")
+
+
+@pytest.mark.parametrize("mode", RenderMode)
+@pytest.mark.parametrize("name", ["docs/f1", "docs/f7"])
+@pytest.mark.parametrize("form", ["[{}]", "As {} says", "[see {}]", "wrapped: {}."])
+def test_a_label_with_the_name_of_another_frame_or_of_none_cites_neither(mode, name, form):
+    frames = [frame(f"f{n}", 0.9 - n / 9, f"t{n}", title=f"Note {n}") for n in range(3)]
+    made = composed(lane("docs", frames), mode=mode)
+    report = verify_citations(form.format(f"Note 0 ({name})") + " And [Note 2].", made)
+    assert [one.text for one in report.invented] == [f"Note 0 ({name})"]
+    assert [one.citation.frame.frame_id for one in report.cited] == ["f2"]
+    assert not verify_citations("Note 0 (other/f1), [Note 1] (docs/f2)", made).invented, "two citations, and an aside"
+
+
 def test_frames_never_cited_are_told_in_prompt_order():
     made = composition(*LABELS)
     report = verify_citations("[Placement]", made)
@@ -220,3 +257,24 @@ def test_similar_labels_are_looked_for_among_the_first_invented_alone():
     answer = " ".join(f"[README.md L1-{n}]" for n in range(10, 10 + MOST_COMPARED + 5))
     nears = [one.near for one in verify_citations(answer, composition(*LABELS)).invented]
     assert nears == [Near.SIMILAR] * MOST_COMPARED + [None] * 5
+
+
+@pytest.mark.parametrize("mode", RenderMode)
+def test_in_every_mode_a_label_is_cited_as_the_prompt_has_it(mode: RenderMode):
+    labels = (*LABELS, "Placement")
+    frames = [frame(f"f_{index}", 0.5, f"text {index}", title=label) for index, label in enumerate(labels)]
+    made = composed(lane("docs", frames), mode=mode)
+    told = {citation.label: citation.position for citation in made.citations}
+    assert len(told) == len(frames)
+    report = verify_citations(" ".join(f"[{label}]." for label in told), made)
+    assert [one.citation.position for one in report.cited] == sorted(told.values())
+    assert not report.invented + report.ambiguous
+
+
+def test_backslashes_of_a_heading_are_no_invention():
+    made = composed(lane("docs", [frame("f_1", 0.5, title="a_b *c*")]), mode=RenderMode.MARKDOWN)
+    assert '"a\\_b \\*c\\*"' in made.prompt
+    for answer in ("[a\\_b \\*c\\*]", "[a_b *c*]", "[a\\_b \\*c\\* (docs/f\\_1)]", "[docs/f_1]"):
+        report = verify_citations(answer, made)
+        assert [one.citation.label for one in report.cited] == ["a_b *c*"]
+        assert not report.invented

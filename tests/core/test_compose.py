@@ -121,7 +121,7 @@ def test_a_moment_that_is_none_is_refused():
 @pytest.mark.parametrize("question", ["", "why </frame> 漢?"])
 def test_the_overhead_is_the_least_budget_there_is(fence, question):
     request = CompositionRequest(max_tokens=1, fence=fence, question=question)
-    needed = overhead(request).total
+    needed = overhead(request, POLICY).total
     with pytest.raises(InvalidArgument) as caught:
         compose([], replace(request, max_tokens=needed - 1), POLICY)
     assert caught.value.reason == "BUDGET_TOO_SMALL"
@@ -177,6 +177,7 @@ def test_provenance_of_every_copy_reaches_the_prompts_citation():
 
 
 def test_no_hash_seed_changes_a_byte():
+    """C22."""
     script = (
         "from tests.core.building import composed, frame, lane\n"
         "from broker.core.strategies import ReciprocalRankFusion\n"

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.core.compose import compose
-from broker.core.composition import INCLUDED, Composition, Reason
+from broker.core.composition import INCLUDED, Composition, Reason, UsageFigures
 from broker.core.frames import content_digest, content_tokens
-from broker.core.request import CompositionRequest
+from broker.core.lanes import Grant
+from broker.core.request import CompositionRequest, RenderMode
 from broker.core.scores import Direction
 from tests.core.building import EVERY, ORDINAL, POLICY, without_floor_values
 from tests.core.offers import SCALES, Offer, maps, offers, offers_of, requests
@@ -80,9 +81,11 @@ def test_the_prompt_never_costs_more_than_the_budget(offers, numbers, request):
     composition = run(offers, numbers, request)
     budget = composition.summary.budget
     assert budget.frames == sum(p.cost for p in composition.placed)
-    assert budget.used <= request.max_tokens
+    assert budget.used <= budget.usable <= request.max_tokens / request.safety_factor
     assert content_tokens(len(composition.prompt.encode())) <= budget.used
-    assert all(p.cost == content_tokens(len(p.rendered.encode())) for p in composition.placed)
+    bare = request.mode is RenderMode.NONE
+    charged = [p.frame.content if bare else p.rendered + composition.separator for p in composition.placed]
+    assert [p.cost for p in composition.placed] == [content_tokens(len(text.encode())) for text in charged]
 
 
 @given(offers, maps, requests())
@@ -111,6 +114,30 @@ def test_every_providers_figures_sum_to_the_total(offers, numbers, request):
         "tokens_placed",
     ):
         assert getattr(usage.total, name) == sum(getattr(figures, name) for figures in usage.providers.values())
+
+
+@given(offers, maps, requests(), st.none() | st.integers(0, 300))
+def test_the_rows_sum_to_the_figures_frame_by_frame(offers, numbers, request, trimmed_to):
+    lanes = [offer.lane(numbers[offer.provider]) for offer in offers]
+    if trimmed_to is not None:
+        lanes = [replace(lane, trimmed_to=Grant(4, trimmed_to)) for lane in lanes]
+    floors = tuple(floor for offer in offers for floor in offer.floors(numbers[offer.provider]))
+    composition = compose(lanes, replace(request, floors=floors), POLICY)
+    contents = {(c.provider, c.sequence): c.frame.content for lane in lanes for c in lane.candidates}
+    for provider, figures in composition.usage.providers.items():
+        own = [row for row in composition.audit if row.provider == provider]
+        admitted = [row for row in own if row.admitted]
+        assert figures == UsageFigures(
+            frames_offered=len(own),
+            frames_admitted=len(admitted),
+            frames_placed=sum(row.included for row in own),
+            tokens_offered=sum(row.tokens for row in own),
+            tokens_admitted=sum(row.tokens for row in admitted),
+            tokens_placed=sum(row.cost for row in own if row.included),
+        )
+        sent = sum(content_tokens(len(text.encode())) for (whose, _), text in contents.items() if whose == provider)
+        assert sum(row.tokens for row in own if row.reason != Reason.INVALID) == sent
+    assert all(row.admitted for row in composition.audit if row.included or row.rank or row.duplicate_of)
 
 
 @settings(max_examples=50)

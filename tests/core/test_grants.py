@@ -34,3 +34,9 @@ def test_a_smaller_frame_may_follow_one_that_did_not_fit():
         True,
         False,
     ]
+
+
+def test_what_was_granted_is_told_whatever_was_taken_since():
+    allowance = Allowance(2, 10)
+    allowance.pay(7)
+    assert allowance.told == "granted 2 frames and 10 tokens"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.core.frames import FrameRef
-from broker.core.placement import fold, place
+from broker.core.placement import fold, place, settled
 from broker.core.request import Placement
 
 
@@ -51,3 +51,16 @@ def test_each_placement(placement, expected):
 def test_canonical_does_not_depend_on_the_order(ranked):
     placed = place(ranked, Placement.CANONICAL, lambda name: FrameRef(*name.split("/")))
     assert placed == ["a/1", "a/2", "b/1", "b/10", "b/2"]
+
+
+def test_auto_folds_from_its_number_of_tokens_on_and_every_other_placement_is_itself():
+    assert settled(Placement.AUTO, 4095, 4096) is Placement.RANK_ORDER
+    assert settled(Placement.AUTO, 4096, 4096) is Placement.FOLD
+    assert settled(Placement.AUTO, 0, 0) is Placement.FOLD
+    for placement in set(Placement) - {Placement.AUTO}:
+        assert settled(placement, 0, 4096) is settled(placement, 5000, 4096) is placement
+
+
+def test_auto_itself_places_nothing():
+    with pytest.raises(ValueError, match="settled"):
+        place(["a/1"], Placement.AUTO, lambda name: FrameRef(*name.split("/")))

@@ -9,14 +9,14 @@ import pytest
 
 import broker.core
 
-MODULES = sorted(Path(broker.core.__file__).parent.glob("*.py"))
+MODULES = sorted(Path(broker.core.__file__).parent.rglob("*.py"))
 IMPURE = {
     "asyncio", "google", "grpc", "io", "logging", "os", "pathlib", "random", "secrets", "socket", "sqlite3",
     "subprocess", "sys", "tempfile", "threading", "time", "uuid", "contextbroker",
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(Path(broker.core.__file__).parent)))
 def test_a_module_of_the_core_imports_nothing_impure(module):
     imported = set()
     for node in ast.walk(ast.parse(module.read_text())):

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.core.counting import BYTES_PER_4
 from broker.core.duplicates import join_duplicates
 from broker.core.frames import FrameRef
 from broker.core.ranking import (
@@ -23,8 +24,8 @@ from broker.core.ranking import (
     round_robin,
     trust_weighted,
 )
-from broker.core.rendering import render_block
-from broker.core.request import Duplicates, Fence
+from broker.core.render.fenced import Fenced
+from broker.core.request import Duplicates
 from broker.core.scores import LocalScore, ScoreScale
 from broker.core.strategies import ScoreDescending
 from tests.core.building import ORDINAL, entries, frame, lane
@@ -181,7 +182,7 @@ def test_nothing_that_a_policy_is_given_leads_to_a_score():
     lanes = entries(lane("a", [frame("x", 0.625), frame("y", 0.375)]), lane("b", [frame("x", 0.875)]))
     kept = join_duplicates(lanes, Duplicates.SAME_BYTES)
     for entry in kept:
-        entry.block = render_block(entry.candidate, Fence.SEALED, b"k" * 16)
+        entry.block = Fenced(None).block(entry.candidate, BYTES_PER_4)
     given_to_it = handles_of(kept)
     reached: dict[int, object] = {}
     waiting: list[object] = list(given_to_it)

@@ -121,6 +121,7 @@ CHANGES = [
     (of("a3", reason=Reason.FRAME_LIMIT), "packing"),
     (of("a1", content_digest="sha256:" + "0" * 64), "blocks"),
     (of("b2", neutralised_fences=0), "blocks"),
+    (of("b2", role_tokens=1), "blocks"),
     (of("a1", rerank_score="0.5"), "rerank"),
     (of("a4", reason=Reason.OVER_BUDGET), "floors"),
     (of("c2", reason=Reason.OVER_BUDGET), "audit"),
@@ -136,7 +137,13 @@ CHANGES = [
     (lambda one: replace(one, closing=one.closing + "more than was said, and many tokens of it\n"), "budget"),
     (lambda one: summed(rows=3)(one), "audit"),
     (lambda one: summed(reasons={})(one), "audit"),
-    (lambda one: summed(budget=replace(one.summary.budget, max_tokens=200))(one), "packing"),
+    (lambda one: summed(budget=replace(one.summary.budget, max_tokens=200))(one), "budget"),
+    (lambda one: summed(budget=replace(one.summary.budget, usable=200))(one), "packing"),
+    (lambda one: summed(budget=replace(one.summary.budget, safety_factor=2.0))(one), "budget"),
+    (of("a1", tokens=2), "usage"),
+    (of("a4", tokens=2), "usage"),
+    (of("a1", admitted=False), "audit"),
+    (lambda one: summed(placement_asked="AUTO", fold_min_tokens=4096)(one), "placement"),
     (lambda one: summed(placement="REVERSE_RANK")(one), "placement"),
     (lambda one: summed(floors=())(one), "floors"),
     (lambda one: summed(lanes=one.summary.lanes * 2)(one), "packing"),
@@ -185,10 +192,10 @@ def test_a_policy_or_placement_that_is_not_known_is_not_recomputed():
     assert (found["ranking"], found["placement"]) == (Verdict.NOT_RECOMPUTED, Verdict.NOT_RECOMPUTED)
 
 
-def test_blocks_of_another_form_are_not_recomputed():
+def test_what_a_later_version_rendered_is_not_recomputed():
     made = sample()
-    other = replace(made, placed=tuple(replace(one, rendered="## t\n") for one in made.placed))
-    assert verdicts(other)["blocks"] is Verdict.NOT_RECOMPUTED
+    found = verdicts(summed(render=replace(made.summary.render, mode="SONNET"))(made))
+    assert {found[name] for name in ("blocks", "texts", "labels")} == {Verdict.NOT_RECOMPUTED}
 
 
 @pytest.mark.parametrize("params", [{}, {"k": "many", "weights": {}}, {"k": 60, "weights": [], "default_weight": 1}])

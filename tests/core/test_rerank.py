@@ -9,6 +9,7 @@ import random
 from dataclasses import replace
 
 import pytest
+from contextbroker.v1.context_service_pb2 import ComposeResponse
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -329,8 +330,21 @@ def test_without_a_rerank_not_a_byte_is_other_than_before_there_were_any(index):
     composition = replace(composition, summary=replace(composition.summary, strategy=unversioned))
     digest = hashlib.sha256()
     for message in composition_messages(composition):
+        without_later_fields(message)
         digest.update(message.SerializeToString(deterministic=True))
     assert digest.hexdigest()[:32] == GOLDEN[index]
+
+
+def without_later_fields(message: ComposeResponse) -> None:
+    """Takes out what audits did not say yet when the digests were made."""
+    for audit_row in message.audit.rows:
+        for name in ("role_tokens", "tokens", "admitted", "recorded_at"):
+            audit_row.ClearField(name)
+    if message.HasField("completed"):
+        for name in ("placement_asked", "fold_min_tokens", "render", "limit_conflicts", "limits"):
+            message.completed.summary.ClearField(name)
+        for name in ("safety_factor", "usable_tokens", "split"):
+            message.completed.summary.budget.ClearField(name)
 
 
 def test_a_candidate_is_a_plain_value():

@@ -174,6 +174,8 @@ class ScriptedInstance:
         self.drained: list[int] = []
         self.draining = asyncio.Event()
         self.closed: list[BrokerError | None] = []
+        self.renewing = False
+        self.retired = 0
         self._on_ask = on_ask
 
     @property
@@ -190,6 +192,9 @@ class ScriptedInstance:
     def drain(self, remaining_ms: int, /) -> None:
         self.drained.append(remaining_ms)
         self.draining.set()
+
+    def retire(self) -> None:
+        self.retired += 1
 
     def close(self, error: BrokerError | None = None, /) -> None:
         self.closed.append(error)

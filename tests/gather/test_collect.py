@@ -11,12 +11,13 @@ from broker.core.scores import UNIT
 from broker.errors import AlreadyExists
 from broker.gather.collect import Collector
 from broker.gather.fabric import Fabric, PushKey
-from broker.gather.lane import WantedLane
+from broker.gather.gathering import WantedLane
 from broker.gather.local import LocalFabric
 from broker.gather.pushes import Pushes
 from broker.gather.quarantine import Conduct
 from broker.gather.registry import Registry
 from tests.gather.support import QUERY, FakeClock, Recorder, ScriptedInstance, frame, read, split
+from tests.limits.support import holding
 
 KEY = PushKey("", "r1", "p")
 
@@ -29,7 +30,15 @@ class World:
         self.pushes = Pushes(self.clock)
         self.fabric: Fabric = LocalFabric(self.clock, Registry(), self.pushes)
         self.conduct = Conduct(self.clock)
-        self.collector = Collector(fabric=self.fabric, conduct=self.conduct, clock=self.clock, split=split, read=read)
+        self.collector = Collector(
+            fabric=self.fabric,
+            conduct=self.conduct,
+            clock=self.clock,
+            split=split,
+            read=read,
+            lane_bytes=2**20,
+            hedges={},
+        )
         self.asked = asyncio.Event()
 
     def attach(self, provider: str, instance: str = "1") -> ScriptedInstance:
@@ -39,7 +48,9 @@ class World:
 
     def collect(self, *wanted: WantedLane, seconds: float = 2.0):
         deadline = self.clock.time() + seconds
-        return self.collector.collect(wanted, QUERY, deadline, on_update=lambda _: None, on_lie=lambda _: None)
+        return self.collector.collect(
+            wanted, QUERY, deadline, held=holding(), on_update=lambda _: None, on_lie=lambda _: None
+        )
 
     def assert_clean(self) -> None:
         assert not self.fabric._answers
@@ -63,6 +74,29 @@ async def test_lanes_come_in_the_order_wanted_whatever_the_order_of_their_ends()
     ]
     world.assert_clean()
     assert world.clock.pending == 0
+
+
+async def test_each_lane_is_told_once_as_it_ends_and_after_its_update():
+    world = World()
+    a, b = world.attach("a"), world.attach("b")
+    told: list[object] = []
+    task = asyncio.create_task(
+        world.collector.collect(
+            [WantedLane("a"), WantedLane("x"), WantedLane("b")],
+            QUERY,
+            world.clock.time() + 2.0,
+            held=holding(),
+            on_update=lambda update: told.append((update.provider, update.end)) if update.end else None,
+            on_lie=lambda _: None,
+            on_lane=told.append,
+        )
+    )
+    await world.asked.wait()
+    for instance in (b, a):
+        instance.asked[0].send(frame("f"))
+        instance.asked[0].end()
+    first, absent, second = await asyncio.wait_for(task, 5)
+    assert told == [part for lane in (absent, second, first) for part in ((lane.provider, lane.end), lane)]
 
 
 async def test_no_lanes_are_no_wait():

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from broker.core.lanes import LaneEnd, LaneUpdate
+from broker.core.lanes import Grant, LaneEnd, LaneUpdate
 from broker.core.scores import UNIT, ScoreScale
+from broker.gather.attempt import MAX_VIOLATIONS
 from broker.gather.collect import Collection
 from broker.gather.fabric import Ending, Push, PushKey
-from broker.gather.lane import MAX_VIOLATIONS, Gathering, WantedLane
+from broker.gather.gathering import Gathering, WantedLane
 from broker.gather.quarantine import Conduct
 from broker.gather.session import ProviderSession
 from broker.wire.events import Batch, Draining, Hello, Query, Violation
 from tests.gather.support import batch, frame, read, split
 from tests.gather.test_local import LocalHarness
+from tests.limits.support import holding
 
 WRONG_COST = {"token_cost": 7}
 
@@ -33,10 +35,13 @@ class Request:
                 clock=world.harness.clock,
                 split=split,
                 read=world.read,
+                held=world.held,
+                lane_bytes=world.lane_bytes,
                 query=query,
                 deadline=world.harness.clock.time() + seconds,
                 on_update=self.updates.append,
                 on_lie=self.lies.append,
+                hedges=world.hedges,
             ),
             self._on_done,
         )
@@ -65,6 +70,9 @@ class World:
         self.attach = self.harness.attach
         self.advance = self.harness.advance
         self.read = read
+        self.held = holding()
+        self.lane_bytes = 2**20
+        self.hedges: dict[str, float] = {}
 
     def request(self, *wanted, max_frames=5, max_tokens=100, seconds=2.0) -> Request:
         lanes = [WantedLane(name) if isinstance(name, str) else name for name in wanted or ("a",)]
@@ -95,6 +103,28 @@ def test_all_are_asked_at_once_with_the_grant(world):
     instances = [world.attach(name) for name in "abc"]
     world.request("a", "b", "c", max_frames=9, max_tokens=70)
     assert [(i.asked[0].query.max_frames, i.asked[0].query.max_tokens) for i in instances] == [(9, 70)] * 3
+
+
+def test_a_lane_with_a_grant_of_its_own_is_asked_for_that_and_held_to_it(world):
+    a, b = world.attach("a"), world.attach("b")
+    request = world.request(WantedLane("a", grant=Grant(2, 7)), "b", max_frames=9, max_tokens=70)
+    assert [(i.asked[0].query.max_frames, i.asked[0].query.max_tokens) for i in (a, b)] == [(2, 7), (9, 70)]
+    for instance in (a, b):
+        instance.asked[0].send(frame("f1"), frame("f2", "x" * 40))
+        instance.asked[0].end()
+    assert request.ends() == {"a": LaneEnd.REFUSED, "b": LaneEnd.COMPLETE}
+    assert request.lane("a").lie.reason == "TOKENS_EXCEEDED"
+    assert request.lane("b").trimmed_to is None
+
+
+def test_a_push_beyond_its_lanes_grant_is_no_lie_and_is_to_be_trimmed(world):
+    """Whoever pushes early cannot know what the request will grant."""
+    request = world.request(WantedLane("p", KEY, grant=Grant(1, 7)), max_frames=5, max_tokens=100)
+    world.harness.fabric.hold(KEY, Push(UNIT, (batch(frame("f1", "x" * 40), frame("f2")),)), 30)
+    world.harness.settle()
+    assert request.ends() == {"p": LaneEnd.COMPLETE}
+    assert request.ids("p") == ["f1", "f2"]
+    assert request.lane("p").trimmed_to == Grant(1, 7)
 
 
 def test_a_failed_lane_keeps_what_came_and_says_why(world):
@@ -434,6 +464,49 @@ def test_a_lane_ends_once_even_if_its_verdict_is_what_ends_the_session(world, ro
     assert (session.error is None) == (room == 2)
 
 
+# Circuits
+
+
+def test_a_provider_that_keeps_failing_is_not_asked_for_a_while_and_others_are(world):
+    a, b = world.attach("a"), world.attach("b")
+    for _ in range(5):
+        world.request()
+        a.asked[-1].end(Ending.FAILED, "raised")
+    request = world.request("a", "b")
+    b.asked[0].end()
+    assert request.ends() == {"a": LaneEnd.FAILED, "b": LaneEnd.EMPTY}
+    assert "circuit open" in request.lane().message
+    assert request.lane().retry_after == 5.0
+    assert len(a.asked) == 5
+    world.advance(5)
+    trial, beside = world.request(), world.request()
+    assert beside.ends() == {"a": LaneEnd.FAILED}
+    a.asked[-1].end()
+    assert trial.ends() == {"a": LaneEnd.EMPTY}
+    world.request()
+    assert len(a.asked) == 7
+
+
+def test_a_caller_in_a_hurry_opens_no_circuit(world):
+    a = world.attach("a")
+    for _ in range(20):
+        world.request(seconds=0.1)
+        world.advance(0.1)
+    assert len(a.asked) == 20
+
+
+def test_a_provider_that_is_busy_or_whose_requests_were_cancelled_has_not_failed(world):
+    a = world.attach("a", max_in_flight=1)
+    first = world.request()
+    for _ in range(10):
+        assert world.request().ends() == {"a": LaneEnd.FAILED}
+    first.collection.close()
+    for _ in range(10):
+        world.request().collection.close()
+    world.request()
+    assert len(a.asked) == 12
+
+
 # Pushes
 
 
@@ -510,3 +583,33 @@ def test_a_lie_in_the_first_batch_is_one_update(world):
     request = world.request()
     a.asked[0].send(frame("bad", **WRONG_COST))
     assert [update.end for update in request.updates] == [LaneEnd.REFUSED]
+
+
+# Bytes
+
+
+def test_an_answer_of_more_bytes_than_a_lane_may_have_ends_it_with_what_came_before(world):
+    a = world.attach("a")
+    world.lane_bytes = len(batch(frame("f1"))) * 2
+    request = world.request(max_frames=9)
+    a.asked[0].send(frame("f1"))
+    a.asked[0].send(frame("f2"))
+    a.asked[0].send(frame("f3"))
+    assert request.ends() == {"a": LaneEnd.FAILED}
+    assert request.ids() == ["f1", "f2"]
+    assert a.asked[0].cancelled == 1
+
+
+def test_an_answer_that_there_is_no_room_for_ends_its_lane_and_is_not_held_against_its_provider(world):
+    a, b = world.attach("a"), world.attach("b")
+    world.held = holding(len(batch(frame("f1"))))
+    for _ in range(20):
+        request = world.request("a", "b")
+        b.asked[-1].send(frame("f1"))
+        a.asked[-1].send(frame("f2"))
+        b.asked[-1].end()
+        assert request.ends() == {"a": LaneEnd.FAILED, "b": LaneEnd.COMPLETE}
+        assert "no room" in request.lane("a").message
+        assert request.ids("b") == ["f1"]
+        request.collection.close()
+        world.held.release()

@@ -74,3 +74,18 @@ def test_replacements_are_forgotten_after_their_minute():
     harness.advance(61)
     harness.attach(instance="1", session="s3", scale=UNIT)
     assert set(harness.fabric._replacements) == {("", "a", "1")}
+
+
+def test_replacements_are_forgotten_in_the_order_of_the_last():
+    """Whoever replaces many replicas makes no replacement dearer for others: those that stay are not looked at."""
+    harness = LocalHarness()
+    for name in ("1", "2", "3"):
+        harness.attach(instance=name, session="s1")
+        harness.attach(instance=name, session="s2")
+    harness.advance(50)
+    harness.attach(instance="1", session="s3")
+    assert list(harness.fabric._replacements) == [("", "a", "2"), ("", "a", "3"), ("", "a", "1")]
+    harness.advance(11)
+    harness.attach(instance="3", session="s3")
+    assert list(harness.fabric._replacements) == [("", "a", "1"), ("", "a", "3")]
+    assert [len(times) for times in harness.fabric._replacements.values()] == [2, 1]

@@ -79,9 +79,9 @@ def test_a_push_that_was_promised_is_not_lost_to_its_expiry():
 
 def test_a_push_that_is_being_read_takes_room_and_gives_it_back():
     pushes = Pushes(FakeClock(), max_bytes=1000)
-    with pushes.reading() as reading:
+    with pushes.reading("") as reading:
         reading.add(b"x" * 600)
-        with pushes.reading() as other:
+        with pushes.reading("") as other:
             other.add(b"x" * 300)
             with pytest.raises(ResourceExhausted):
                 other.add(b"x" * 300)
@@ -91,9 +91,22 @@ def test_a_push_that_is_being_read_takes_room_and_gives_it_back():
     assert pushes.bytes == 0
 
 
+def test_one_tenants_flood_leaves_room_for_another():
+    pushes = Pushes(FakeClock(), max_bytes=100 * ENTRY_BYTES, tenant_bytes=60 * ENTRY_BYTES)
+    for number in range(60):
+        pushes.hold(PushKey("loud", f"r{number}", "a"), push(0), 30)
+    with pytest.raises(ResourceExhausted) as caught:
+        pushes.hold(PushKey("loud", "r60", "a"), push(0), 30)
+    assert caught.value.quota == "limits.tenant_push_hold_bytes"
+    assert pushes.bytes == 60 * ENTRY_BYTES
+    pushes.hold(PushKey("quiet", "r1", "a"), push(10 * ENTRY_BYTES), 30)
+    with pytest.raises(ResourceExhausted), pushes.reading("loud") as reading:
+        reading.add(b"x")
+
+
 def test_a_push_that_is_read_to_its_end_can_be_held():
     pushes = Pushes(FakeClock(), max_bytes=1000 + ENTRY_BYTES)
-    with pushes.reading() as reading:
+    with pushes.reading("") as reading:
         reading.add(b"x" * 1000)
         pushes.hold(KEY, Push(UNIT, reading.finish()), 30)
     assert pushes.bytes == 1000 + ENTRY_BYTES
@@ -148,3 +161,13 @@ def test_any_history_delivers_each_push_at_most_once_and_leaves_nothing(history)
     assert len(delivered) == len(set(delivered)) <= sent
     assert all(len(sink.endings) <= 1 for sink in sinks)
     assert (pushes.bytes, pushes.waiting, clock.pending) == (0, 0, 0)
+
+
+def test_other_bounds_hold_for_pushes_that_come_from_then_on():
+    pushes = Pushes(FakeClock(), max_bytes=100 + ENTRY_BYTES)
+    pushes.configure(max_bytes=1000 + ENTRY_BYTES, tenant_bytes=1000 + ENTRY_BYTES)
+    pushes.hold(KEY, push(1000), 30)
+    pushes.configure(max_bytes=100, tenant_bytes=100)
+    assert pushes.bytes == 1000 + ENTRY_BYTES
+    with pytest.raises(ResourceExhausted):
+        pushes.hold(PushKey("", "r2", "a"), push(0), 30)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.core.scores import UNIT, Direction, ScoreScale
-from broker.errors import FailedPrecondition, ResourceExhausted
+from broker.errors import ConfigError, FailedPrecondition, ResourceExhausted
 from broker.gather.registry import Registry
 
 OTHER = ScoreScale("bm25", 0.0, 100.0, Direction.LOWER_IS_BETTER)
@@ -31,6 +31,17 @@ def test_scales_are_configured_or_last_declared():
     a = registry.get("a")
     assert (a.kinds, a.last_seen, a.attached) == (("doc",), 5.0, 0)
     assert registry.get("x") is None
+
+
+def test_scales_are_a_view_in_which_what_is_known_counts_before_what_stands_beside():
+    registry = Registry({"c": OTHER})
+    scales = registry.scales({"c": UNIT, "pushed": None})
+    assert scales == {"c": OTHER, "pushed": None}
+    registry.attach("pushed", UNIT, (), replaces=False)
+    assert scales == {"c": OTHER, "pushed": UNIT}
+    assert list(scales) == ["c", "pushed"]
+    assert len(scales) == 2
+    assert "x" not in scales
 
 
 @pytest.mark.parametrize(
@@ -152,3 +163,53 @@ def test_those_that_can_be_asked_are_told_apart_and_any_names_can_be_put_in_lane
         registry.detach(name, 1.0)
     assert registry.attached() == {"y", "z"}
     assert registry.in_lane_order({"unknown", "b", "m", "z"}) == ["z", "m", "b", "unknown"]
+
+
+# --- another configuration while it runs
+
+
+def test_a_registry_that_is_configured_anew_is_like_one_made_so():
+    old, new = {"a": UNIT, "b": None, "c": OTHER}, {"c": None, "d": UNIT, "a": OTHER}
+    registry, made = Registry(old), Registry(new)
+    registry.configure(new, ())
+    assert registry.lane_order == made.lane_order
+    assert [one.name for one in registry.known()] == ["c", "d", "a"]
+    assert registry.scales()["a"] == OTHER
+    with pytest.raises(FailedPrecondition):
+        registry.attach("a", UNIT, (), replaces=False)
+
+
+def test_those_that_are_attached_stay_known_and_are_remembered_as_others_are():
+    registry = Registry({"a": None, "b": None}, limit=1)
+    registry.attach("a", UNIT, (), replaces=False)
+    registry.configure({"z": None}, ())
+    assert names(registry) == ["z", "a"]
+    registry.detach("a", 5.0)
+    assert names(registry) == ["z", "a"]
+    registry.attach("c", UNIT, (), replaces=False)
+    assert names(registry) == ["z", "c"]
+
+
+def test_one_that_is_configured_later_is_never_forgotten():
+    registry = Registry(limit=1)
+    registry.attach("a", UNIT, (), replaces=False)
+    registry.detach("a", 5.0)
+    registry.configure({"a": None}, ())
+    for name in ("b", "c"):
+        registry.attach(name, UNIT, (), replaces=False)
+        registry.detach(name, 5.0)
+    assert names(registry) == ["a", "c"]
+
+
+@pytest.mark.parametrize(
+    ("configured", "shared"),
+    [({"a": OTHER}, ()), ({"a": None, "b": None}, [("bm25", ("a", "b"))])],
+)
+def test_one_that_is_attached_cannot_be_given_another_scale(configured, shared):
+    registry = Registry({"a": None})
+    registry.check_configured(configured, shared)
+    registry.attach("a", UNIT, (), replaces=False)
+    with pytest.raises(ConfigError, match=r"providers\.a: it is attached with another scale"):
+        registry.check_configured(configured, shared)
+    registry.check_configured({"a": UNIT}, [("unit", ("a", "b"))])
+    registry.check_configured({}, ())

@@ -10,7 +10,7 @@ import pytest
 from broker.core.scores import UNIT, ScoreScale
 from broker.errors import Aborted, Unavailable
 from broker.gather.fabric import Ending, InstanceKey
-from broker.gather.session import NOT_OPEN, ProviderSession, State
+from broker.gather.session import NOT_OPEN, RETIRED_LINGER, ProviderSession, State
 from broker.wire.events import (
     Ask,
     Batch,
@@ -363,6 +363,63 @@ def test_draining_tells_the_provider_and_lets_it_finish():
     assert sink.endings == [Ending.COMPLETE]
     session.receive(Detached())
     assert session.state is State.DETACHED
+
+
+def test_a_session_that_is_renewed_is_told_and_asked_as_before():
+    """P6."""
+    door = Door()
+    session = door.attached()
+    session.renew(10_000)
+    assert drain(session) == [Draining(10_000)]
+    query_id, sink, _ = door.asked(session)
+    session.receive(LaneEnded(query_id))
+    assert sink.endings == [Ending.COMPLETE]
+
+
+def test_a_newer_session_after_a_renewal_leaves_the_old_one_to_finish_and_end_well():
+    """P6."""
+    door = Door()
+    old = door.attached()
+    query_id, sink, _ = door.asked(old)
+    unsent, _ = door.harness.ask()
+    old.renew(10_000)
+    new = door.attached(session_id="s2")
+    assert door.harness.fabric.pick("a", [])[0].key.session == "s2"
+    ask, told = drain(old)
+    assert told == Draining(10_000)
+    for asked in (query_id, ask.query_id):
+        old.receive(Batch(asked, b"f"))
+        old.receive(LaneEnded(asked))
+    assert (sink.batches, sink.endings) == ([b"f"], [Ending.COMPLETE])
+    assert (unsent.batches, unsent.endings) == ([b"f"], [Ending.COMPLETE])
+    assert old.state is State.OPEN
+    door.harness.advance(RETIRED_LINGER)
+    assert (old.state, old.error) == (State.CLOSED, None)
+    assert new.state is State.OPEN
+
+
+@pytest.mark.parametrize("before", ["drain", "detach", "close"])
+def test_a_session_that_is_leaving_is_not_renewed(before):
+    session = Door().attached()
+    {"drain": lambda: session.drain(5), "detach": lambda: session.receive(Detached()), "close": session.close}[before]()
+    drain(session)
+    session.renew(10_000)
+    assert drain(session) == []
+    assert not session.renewing
+
+
+def test_a_retired_session_may_still_detach():
+    door = Door()
+    session = door.attached()
+    query_id, sink, _ = door.asked(session)
+    session.retire()
+    session.receive(Detached())
+    assert door.harness.fabric.pick("a", []) == (None, 0)
+    session.receive(LaneEnded(query_id))
+    assert sink.endings == [Ending.COMPLETE]
+    door.harness.advance(10)
+    assert (session.state, session.error) == (State.CLOSED, None)
+    assert door.harness.clock.pending == 0
 
 
 # Sending

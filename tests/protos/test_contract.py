@@ -27,6 +27,28 @@ def test_buf_lint_standard_and_comments():
     assert result.returncode == 0, result.stdout
 
 
+def breaking(protos: Path) -> str:
+    """What in a contract breaks those who speak the released one; empty: nothing."""
+    binary = shutil.which("buf", path=str(Path(sys.executable).parent)) or shutil.which("buf")
+    if binary is None:
+        pytest.skip("no buf on this machine: install the dev extra (buf-bin)")
+    command = [binary, "breaking", "--against", str(PROTOS / "released.binpb"), "--exclude-path", "buf"]
+    return subprocess.run(command, cwd=protos, capture_output=True, text=True, check=False).stdout
+
+
+def test_no_one_who_speaks_the_released_contract_is_broken():
+    assert breaking(PROTOS) == ""
+
+
+def test_a_change_that_would_break_someone_is_found(tmp_path):
+    changed = tmp_path / "protos"
+    shutil.copytree(PROTOS, changed)
+    frame = changed / "contextbroker" / "v1" / "frame.proto"
+    assert "string title = 3" in frame.read_text()
+    frame.write_text(frame.read_text().replace("string title = 3", "bytes title = 3"))
+    assert '"title"' in breaking(changed)
+
+
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_constraints_compile(file):
     validator = protovalidate.Validator()

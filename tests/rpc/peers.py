@@ -69,13 +69,15 @@ class Answer:
         return reader.result()
 
 
-async def read_all(call: grpc.aio.StreamStreamCall) -> Answer:
-    """Reads a call to its end."""
+async def read_all(call: grpc.aio.StreamStreamCall, *, pause: float = 0.0) -> Answer:
+    """Reads a call to its end, with a pause of so many seconds after each message."""
     answer = Answer()
     try:
         async with asyncio.timeout(SAFETY):
             while (message := await call.read()) is not grpc.aio.EOF:
                 answer.messages.append(message)
+                if pause:
+                    await asyncio.sleep(pause)
     except grpc.aio.AioRpcError:
         pass
     code = await call.code()

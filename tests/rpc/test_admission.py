@@ -7,14 +7,13 @@ import math
 from dataclasses import replace
 
 import pytest
-from contextbroker.v1 import context_service_pb2 as pb
 
 from broker.config import Config
 from broker.core.frames import Frame
-from broker.core.request import Floor
+from broker.core.request import BudgetSplit, Floor
 from broker.core.scores import Direction, ScoreScale
 from broker.core.strategies import PerProviderQuota, ReciprocalRankFusion, ScoreDescending, TrustWeighted
-from broker.errors import InvalidArgument, PermissionDenied, ResourceExhausted, Unimplemented
+from broker.errors import InvalidArgument, PermissionDenied, ResourceExhausted
 from broker.wire.events import LaneEnded
 from broker.wire.requests import InlineLane
 from tests.rpc.peers import COMPOSE, Answer, Attached, Peer, compose_message, frames, lanes
@@ -197,14 +196,6 @@ async def test_a_value_that_is_not_listed_never_becomes_the_default(peer: Peer, 
     refused(await peer.call(COMPOSE, message.SerializeToString()), "ENUM_UNKNOWN", field)
 
 
-async def test_what_is_not_built_says_so_with_its_field(peer: Peer) -> None:
-    mode = compose_message()
-    mode.render.mode = pb.RENDER_MODE_JSON
-    answer = await peer.call(COMPOSE, mode.SerializeToString())
-    assert isinstance(answer.error, Unimplemented)
-    assert answer.error.violations[0].field == "render.mode"
-
-
 async def test_a_forbidden_strategy_is_refused_before_anyone_is_asked(
     peer: Peer, attached: dict[str, Attached]
 ) -> None:
@@ -294,3 +285,75 @@ async def test_an_unknown_name_is_told_with_the_names_that_there_are(
     error = (await peer.compose(**wrong)).error
     assert isinstance(error, InvalidArgument)
     assert error.violations[0].message.endswith("; known: a, as-sent, b, bare, c, configured and 1 more")
+
+
+# --- budgets
+
+
+async def test_a_tokenizer_that_there_is_none_of_is_refused_and_never_replaced(
+    peer: Peer, attached: dict[str, Attached]
+) -> None:
+    error = refused(await peer.compose(tokenizer="o200k_base"), "TOKENIZER_UNKNOWN", "tokenizer")
+    assert "there are bytes/4" in error.message
+    await nobody_was_asked(peer, attached)
+
+
+@pytest.mark.parametrize(
+    ("asked", "field"),
+    [
+        ({"budget_weights": {"a": 1.0}}, "budget_weights"),
+        ({"budget_weights": {"a": 1.0}, "budget_split": BudgetSplit.EQUAL}, "budget_weights"),
+        ({"budget_weights": {"a": 0.0}, "budget_split": BudgetSplit.WEIGHTED}, "budget_weights[0].weight"),
+        (
+            {"budget_weights": {"a": 1, "typo": 1}, "budget_split": BudgetSplit.WEIGHTED},
+            "budget_weights[1].provider_id",
+        ),
+        (
+            {
+                "budget_weights": {"notes": 1},
+                "budget_split": BudgetSplit.WEIGHTED,
+                "inline_lanes": (InlineLane("notes"),),
+            },
+            "budget_weights[0].provider_id",
+        ),
+    ],
+)
+async def test_weights_of_a_budget_are_held_against_its_split_and_the_providers(
+    peer: Peer, attached: dict[str, Attached], asked: dict[str, object], field: str
+) -> None:
+    refused(await peer.compose(**asked), "WEIGHT", field)
+    await nobody_was_asked(peer, attached)
+
+
+async def test_a_provider_has_one_weight(peer: Peer, attached: dict[str, Attached]) -> None:
+    message = compose_message(budget_split=BudgetSplit.WEIGHTED, budget_weights={"a": 1.0, "b": 2.0})
+    message.budget_weights[1].provider_id = "a"
+    refused(await peer.call(COMPOSE, message.SerializeToString()), "WEIGHT", "budget_weights[1].provider_id")
+
+
+async def test_a_budget_that_the_factor_makes_too_small_is_refused_before_anyone_is_asked(
+    peer: Peer, attached: dict[str, Attached]
+) -> None:
+    error = refused(await peer.compose(max_tokens=150, safety_factor=3.0), "BUDGET_TOO_SMALL", "max_tokens")
+    assert "by the safety factor 3 leave 50" in error.message
+    await nobody_was_asked(peer, attached)
+
+
+@pytest.mark.parametrize(
+    "broker_config", [Config(server={"listen": "127.0.0.1:0"}, providers={"a": {"max_frames": 3, "max_tokens": 70}})]
+)
+async def test_a_lane_is_granted_no_more_than_the_operator_gives_its_provider(peer: Peer) -> None:
+    a, b = await peer.attach("a"), await peer.attach("b")
+    composing = asyncio.create_task(peer.compose(max_tokens=500))
+    asked = {name: await provider.hear_ask() for name, provider in (("a", a), ("b", b))}
+    assert (asked["a"].query.max_frames, asked["a"].query.max_tokens) == (3, 70)
+    assert (asked["b"].query.max_frames, asked["b"].query.max_tokens) == (256, 2000)
+    for provider, ask in ((a, asked["a"]), (b, asked["b"])):
+        await provider.say(LaneEnded(ask.query_id))
+    await composing
+    composing = asyncio.create_task(peer.compose(max_tokens=100, budget_split=BudgetSplit.EQUAL))
+    few = await a.hear_ask()
+    assert few.query.max_tokens == 50
+    for provider, ask in ((a, few), (b, await b.hear_ask())):
+        await provider.say(LaneEnded(ask.query_id))
+    await composing

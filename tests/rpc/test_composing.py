@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from contextbroker.v1 import composition_pb2
@@ -12,7 +14,7 @@ from structlog.testing import capture_logs
 
 from broker.config import Config
 from broker.core.frames import Frame
-from broker.core.request import Floor, PartialLanes
+from broker.core.request import BudgetSplit, Floor, PartialLanes
 from broker.core.scores import Direction, ScoreScale
 from broker.core.strategies import ScoreDescending, TrustWeighted
 from broker.errors import (
@@ -27,6 +29,7 @@ from broker.wire.batches import join_batch
 from broker.wire.events import Batch, Cancel, LaneEnded, Rejection
 from broker.wire.requests import ComposeCall, InlineLane
 from tests.rpc.peers import COMPOSE, Peer, compose_bytes, encoded, frames, lanes, ranked, read_all, rows
+from tests.tokenizers.making import tiktoken_file
 
 LONG = 20.0
 """A collect timeout that no test waits for."""
@@ -402,7 +405,7 @@ async def test_a_request_that_was_still_read_when_draining_began_is_refused_and_
     read = admission.read
 
     def meanwhile(*args: object) -> ComposeCall:
-        broker._running.composer.drain()
+        broker._running.drain()
         return read(*args)
 
     monkeypatch.setattr(admission, "read", meanwhile)
@@ -591,3 +594,92 @@ async def test_a_frame_that_does_not_parse_costs_itself_alone(peer: Peer) -> Non
     rejected = await provider.hear()
     assert isinstance(rejected, Rejection)
     assert {violation.reason for violation in rejected.violations} == {"FRAME_MALFORMED"}
+
+
+# --- budgets
+
+
+async def test_a_split_budget_grants_each_lane_its_share_and_says_so(peer: Peer) -> None:
+    a, b = await peer.attach("a"), await peer.attach("b")
+    await peer.push("pushed", "r", frames(("p", 0.5)))
+    answer = await asked(
+        peer, request_id="r", expect_pushes=("pushed",), max_tokens=1000,
+        budget_split=BudgetSplit.WEIGHTED, budget_weights={"a": 2.0, "pushed": 1.0},
+        inline_lanes=(InlineLane("notes", frames=tuple(frames(("n", 0.5)))),),
+    )  # fmt: skip
+    granted = [(await provider.answer(frames(("f", 0.5)))).query.max_tokens for provider in (a, b)]
+    done = await answer
+    opened = {lane.provider_id: lane.max_tokens for lane in done.responses[0].accepted.lanes}
+    assert granted == [500, 250]
+    assert opened == {"a": 500, "b": 250, "pushed": 250, "notes": admission.INLINE_TOKENS}
+    assert done.composition().summary.budget.split == "WEIGHTED"
+
+
+async def test_a_lane_beyond_its_share_lied_and_a_push_beyond_it_is_trimmed(peer: Peer) -> None:
+    good, greedy = await peer.attach("good"), await peer.attach("greedy")
+    many = frames(*((f"p{n}", 1 - n / 10) for n in range(8)), content="")
+    large = [replace(one, content=f"{one.id:400}") for one in many]
+    await peer.push("pushed", "r", large)
+    answer = await asked(
+        peer, request_id="r", expect_pushes=("pushed",), max_tokens=900, budget_split=BudgetSplit.EQUAL
+    )
+    await good.answer(large[:3])
+    await greedy.answer(large[:4])
+    composition = (await answer).composition()
+    assert lanes(composition) == {"good": "COMPLETE", "greedy": "REFUSED", "pushed": "COMPLETE"}
+    assert {name: rows(composition)["pushed", name] for name in ("p3", "p7")} == dict.fromkeys(
+        ("p3", "p7"), "PUSH_TRIMMED"
+    )
+    assert rows(composition)["pushed", "p2"] != "PUSH_TRIMMED"
+    again = await asked(peer, request_id="s", expect_pushes=("pushed",))
+    await peer.push("pushed", "s", large[:1])
+    await good.answer([])
+    assert lanes((await again).composition())["pushed"] == "COMPLETE", "and its pusher does not sit out"
+
+
+async def test_the_operators_cap_on_frames_holds_and_is_no_conflict_of_the_callers(peer: Peer, broker: Broker) -> None:
+    lane = InlineLane("notes", frames=tuple(frames(*((f"f{n}", 0.5) for n in range(3)))))
+    composition = (await peer.compose(inline_lanes=(lane,), max_frames_per_provider=2)).composition()
+    assert (len(composition.placed), composition.summary.limit_conflicts) == (2, ())
+    told = (await peer.compose(inline_lanes=(lane,), max_frames_per_provider=2, max_frames=1)).composition()
+    assert [(one.limit, one.overridden_by) for one in told.summary.limit_conflicts] == [
+        ("max_frames_per_provider", "max_frames")
+    ]
+
+
+class TestFewFrames:
+    """With one frame a composition."""
+
+    @pytest.fixture
+    def broker_config(self) -> Config:
+        return Config(server={"listen": "127.0.0.1:0"}, limits={"max_frames": 1})
+
+    async def test_no_composition_has_more_than_the_operator_allows(self, peer: Peer) -> None:
+        lane = InlineLane("notes", frames=tuple(frames(("a", 0.9), ("b", 0.8))))
+        composition = (await peer.compose(inline_lanes=(lane,))).composition()
+        assert rows(composition) == {("notes", "a"): "", ("notes", "b"): "FRAME_LIMIT"}
+
+
+class TestTokenizers:
+    """With two tokenizers, one of them the default."""
+
+    @pytest.fixture
+    def broker_config(self, tmp_path: Path) -> Config:
+        ranks = tmp_path / "small.tiktoken"
+        ranks.write_bytes(tiktoken_file())
+        return Config(
+            server={"listen": "127.0.0.1:0"},
+            tokenizers={"small": {"kind": "tiktoken", "file": ranks, "encoding": "o200k_base"}},
+            render={"tokenizer": "small"},
+        )
+
+    async def test_the_operators_tokenizer_counts_where_a_request_names_none(self, peer: Peer) -> None:
+        lane = InlineLane("notes", frames=tuple(frames(("a", 0.9))))
+        composition = (await peer.compose(inline_lanes=(lane,))).composition()
+        name, _, version = composition.summary.budget.counter.partition(" sha256:")
+        assert name == "small"
+        assert version == hashlib.sha256(tiktoken_file()).hexdigest()[:16]
+        named = (await peer.compose(inline_lanes=(lane,), tokenizer="bytes/4")).composition()
+        assert named.summary.budget.counter == "bytes/4"
+        assert named.prompt == composition.prompt
+        assert named.summary.budget.used != composition.summary.budget.used

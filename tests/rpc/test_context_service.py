@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
+
 import pytest
 from contextbroker.v1 import context_service_pb2 as pb
 
 from broker.config import Config
 from broker.core.scores import ScoreScale
 from broker.core.strategies import CATALOGUE
-from broker.errors import InvalidArgument, Unimplemented
+from broker.errors import InvalidArgument
+from broker.rpc.context_service import LISTED_AT_ONCE
 from broker.wire.listings import read_strategies
 from tests.rpc.peers import Peer, frames
 
@@ -19,7 +23,11 @@ SERVICE = "/contextbroker.v1.ContextService/"
 def broker_config() -> Config:
     return Config(
         server={"listen": "127.0.0.1:0"},
-        ranking={"forbidden_strategies": "score_descending", "lane_order": "zebra"},
+        ranking={
+            "forbidden_strategies": "score_descending",
+            "lane_order": "zebra",
+            "default_strategy": {"name": "reciprocal_rank_fusion", "k": 10},
+        },
         providers={"tickets": {"scale": {"id": "bm25", "max": 100}}},
     )
 
@@ -64,28 +72,29 @@ async def test_strategies_are_listed_with_their_flags(peer: Peer) -> None:
     listed = read_strategies(pb.ListStrategiesResponse.FromString(answer.messages[0]))
     assert [strategy.name for strategy in listed] == sorted(info.name for info in CATALOGUE.values())
     assert [strategy.name for strategy in listed if strategy.compares_raw_scores] == ["score_descending"]
-    assert [strategy.name for strategy in listed if strategy.default] == ["round_robin"]
+    assert [strategy.name for strategy in listed if strategy.default] == ["reciprocal_rank_fusion"]
+    assert {strategy.name: strategy.default_params for strategy in listed if strategy.default_params} == {
+        "reciprocal_rank_fusion": {"k": 10, "weights": {}, "default_weight": 1}
+    }
     assert [strategy.name for strategy in listed if not strategy.allowed] == ["score_descending"]
     assert {strategy.name: strategy.parameters for strategy in listed} == {
         info.name: info.parameters for info in CATALOGUE.values()
     }
 
 
-@pytest.mark.parametrize(
-    ("method", "request_"),
-    [
-        ("GetComposition", pb.GetCompositionRequest(composition_id="x")),
-        ("ListCompositions", pb.ListCompositionsRequest()),
-        ("ReportAttribution", pb.ReportAttributionRequest(composition_id="x")),
-    ],
-)
-async def test_what_is_not_recorded_yet_says_so(peer: Peer, method: str, request_: object) -> None:
-    answer = await peer.call(SERVICE + method, request_.SerializeToString())
-    assert isinstance(answer.error, Unimplemented)
-    assert method in answer.error.message
-
-
 async def test_a_request_that_breaks_a_rule_is_told_so_even_where_nothing_is_built(peer: Peer) -> None:
     answer = await peer.call(SERVICE + "GetComposition", b"")
     assert isinstance(answer.error, InvalidArgument)
     assert answer.error.violations[0].field == "composition_id"
+
+
+async def test_a_long_list_is_whole_and_in_order(peer: Peer, connect: Callable[[], Awaitable[Peer]]) -> None:
+    """It is made step by step, one at a time for each tenant."""
+    names = [f"{number:03}" for number in range(2 * LISTED_AT_ONCE + 20)]
+    other = await connect()
+    half = len(names) // 2
+    for client, some in ((peer, names[:half]), (other, names[half:])):
+        await asyncio.gather(*(client.attach("many", instance=name) for name in some))
+    lists = await asyncio.gather(*(peer.providers() for _ in range(5)))
+    for found in lists:
+        assert [instance.instance for instance in found["many"].instances] == names

@@ -1,4 +1,4 @@
-"""Secrets and certificates are read once, checked, and refused with the name of the key that named them."""
+"""Secrets are read once, checked, and refused with the name of the key that named them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from broker.errors import ConfigError
-from broker.rpc.credentials import seal_key, server_credentials
-from broker.settings import Server
+from broker.rpc.credentials import seal_key
 
 
 def secret(path: Path, content: bytes = b"0123456789abcdef", mode: int = 0o600) -> Path:
@@ -49,24 +48,6 @@ def test_a_seal_key_that_all_may_read_is_refused(tmp_path: Path, mode: int) -> N
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"render\.seal_key_file: .*missing"):
         seal_key(tmp_path / "missing")
-    with pytest.raises(ConfigError, match=r"server\.tls_key: .*missing"):
-        server_credentials(Server(tls_cert=tmp_path / "cert", tls_key=tmp_path / "missing"))
-
-
-def test_no_certificate_means_no_tls() -> None:
-    assert server_credentials(Server()) is None
-
-
-def test_files_that_hold_no_certificate_are_refused(tmp_path: Path) -> None:
-    cert, key = secret(tmp_path / "cert", b"no certificate"), secret(tmp_path / "key", b"no key")
-    with pytest.raises(ConfigError, match="cannot be used together"):
-        server_credentials(Server(tls_cert=cert, tls_key=key))
-
-
-def test_a_private_key_that_all_may_read_is_refused(tmp_path: Path) -> None:
-    cert, key = secret(tmp_path / "cert"), secret(tmp_path / "key", mode=0o644)
-    with pytest.raises(ConfigError, match=r"server\.tls_key: .*readable by all"):
-        server_credentials(Server(tls_cert=cert, tls_key=key))
 
 
 @pytest.mark.parametrize(("trial", "level"), [(True, "info"), (False, "warning")])

@@ -21,6 +21,20 @@ def test_an_eager_pinger_is_not_cut() -> None:
     assert found["grpc.http2.min_ping_interval_without_data_ms"] < 10_000
 
 
+def test_a_peer_that_answers_no_ping_is_gone_after_three_heartbeats() -> None:
+    """P3, P5."""
+    found = dict(options(Config()))
+    longest = max(found["grpc.keepalive_timeout_ms"], found["grpc.http2.ping_timeout_ms"])
+    assert found["grpc.keepalive_time_ms"] + longest == 6_000
+
+
+def test_an_old_connection_outlives_every_session_that_was_attached_on_it() -> None:
+    found = dict(options(Config(server={"session_age_seconds": 100.0})))
+    assert found["grpc.max_connection_age_ms"] == 100_000
+    # It is told to attach anew within its age, asked for the grace, and answers for as long as a request may collect.
+    assert found["grpc.max_connection_age_grace_ms"] > 1.1 * 100_000 + 10_000 + 300_000
+
+
 def test_the_largest_message_follows_the_configuration() -> None:
     config = Config(limits={"max_message_bytes": 2 * 2**20})
     assert 2 * 2**20 < dict(options(config))["grpc.max_receive_message_length"] < 2.1 * 2**20

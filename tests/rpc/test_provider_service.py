@@ -10,6 +10,7 @@ import grpc.aio
 import pytest
 from contextbroker.v1 import provider_service_pb2 as pb
 
+from broker.auth.caller import anonymous
 from broker.config import Config
 from broker.core.scores import UNIT, Direction, ScoreScale
 from broker.errors import (
@@ -20,11 +21,15 @@ from broker.errors import (
     InvalidArgument,
     ResourceExhausted,
 )
+from broker.rpc import provider_service
+from broker.rpc.quotas import Quotas
 from broker.rpc.server import Broker
 from broker.rpc.streams import ClientGone, Stream, Tasks
+from broker.wire.batches import join_batch
 from broker.wire.events import Batch, Detached, Hello, LaneEnded, Rejection
 from broker.wire.pushes import PushHeader, push_header, push_part
 from broker.wire.sessions import attach_request, read_limits
+from tests.limits.support import holding
 from tests.rpc.peers import ATTACH, PUSH, Peer, encoded, frames, lanes, read_all, rows
 
 LONG = 20.0
@@ -117,6 +122,42 @@ async def test_a_message_that_does_not_parse_is_rejected_and_the_session_lives_o
     await provider.frames(ask.query_id, frames(("after", 0.4)))
     await provider.say(LaneEnded(ask.query_id))
     assert rows((await asked).composition()) == {("a", "before"): "", ("a", "after"): ""}
+
+
+async def test_what_is_rejected_again_and_again_is_read_more_slowly_and_nothing_else_is(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session that floods takes its own time; one that answers is never held up, nor is it by a late batch or two."""
+    paced: list[tuple[str, int]] = []
+
+    async def pace(self: Quotas, holder: str, times: int = 1) -> None:
+        paced.append((holder, times))
+
+    monkeypatch.setattr(Quotas, "pace", pace)
+    provider = await peer.attach("a")
+    asked = await composing(peer)
+    ask = await provider.hear_ask()
+    await provider.frames(ask.query_id, frames(("x", 0.5)))
+    for useless in (Batch("unknown", join_batch("unknown", [bytes(200_000)])), LaneEnded("unknown")):
+        await provider.say(useless)
+        assert isinstance(await provider.hear(), Rejection)
+    await provider.say_bytes(b"\xff\xff")
+    assert isinstance(await provider.hear(), Rejection)
+    await provider.say(Batch(ask.query_id, join_batch(ask.query_id, [])))
+    await provider.say(LaneEnded(ask.query_id))
+    assert rows((await asked).composition()) == {("a", "x"): ""}
+    holders, times = zip(*paced, strict=True)
+    assert times == (4, 1, 1, 1)
+    assert len(set(holders)) == 1
+    assert holders[0].startswith("ipv4:127.0.0.1:")
+
+
+async def test_a_push_of_far_too_many_frames_is_not_taken_apart(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    header = push_header(PushHeader("a", "r"))
+    monkeypatch.setattr(provider_service, "batch_size", lambda _: pytest.fail("it was taken apart"))
+    answer = await peer.call(PUSH, header, push_part([b""] * 300_000))
+    assert isinstance(answer.error, ResourceExhausted)
+    assert (answer.error.reason, answer.error.quota) == ("PUSH_FRAMES", "limits.lane_frames")
 
 
 HELLOS = [
@@ -298,7 +339,13 @@ class BrokenOff:
 
 
 async def test_the_end_of_a_push_that_is_broken_off_is_not_taken_for_its_whole(broker: Broker, peer: Peer) -> None:
-    call = Stream(BrokenOff(header(), part("x")), Tasks(), stall_seconds=LONG)
+    call = Stream(
+        BrokenOff(header(), part("x")),
+        Tasks(),
+        caller=anonymous("ipv4:127.0.0.1:1", operates=False),
+        held=holding(),
+        stall_seconds=LONG,
+    )
     with pytest.raises(ClientGone):
         await asyncio.create_task(broker._running.provider_service._push(call))
     assert (await peer.call(PUSH, header(), part("y"))).error is None

@@ -216,7 +216,7 @@ class TestLargeAnswers:
 SERVE = """
 import sys
 from broker.config import load
-from broker.rpc.server import run
+from broker.rpc.process import run
 flags = {"server": {"listen": sys.argv[1], "grace_seconds": 600}}
 sys.exit(run(load(flags), on_ready=lambda address: print(address, flush=True)))
 """
@@ -300,7 +300,8 @@ async def test_a_daemon_on_a_port_that_is_taken_ends_with_a_plain_error(broker: 
 
 async def test_tls_is_served_and_plain_text_is_not(certificate: tuple[Path, Path]) -> None:
     cert, key = certificate
-    broker = Broker(Config(server={"listen": "0.0.0.0:0", "tls_cert": cert, "tls_key": key}))
+    server = {"listen": "0.0.0.0:0", "tls_cert": cert, "tls_key": key}
+    broker = Broker(Config(server=server, auth={"policy": "anonymous"}))
     address = f"localhost:{(await broker.start()).rpartition(':')[2]}"
     credentials = grpc.ssl_channel_credentials(cert.read_bytes())
     async with grpc.aio.secure_channel(address, credentials) as channel:

@@ -14,7 +14,7 @@ from broker.rpc.server import Broker
 from broker.rpc.standard import READINESS, REFLECTION, REFLECTION_V1
 from tests.rpc.peers import Peer
 
-SERVICES = ("contextbroker.v1.ContextService", "contextbroker.v1.ProviderService")
+SERVICES = tuple(f"contextbroker.v1.{name}Service" for name in ("Context", "Provider", "Operator"))
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 

@@ -10,8 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.auth.caller import anonymous
 from broker.errors import ResourceExhausted
-from broker.rpc.streams import INBOX, OUTBOX, ClientGone, Stream, Tasks
+from broker.rpc.streams import INBOX, INBOX_BYTES, OUTBOX, ClientGone, Stream, Tasks
+from tests.limits.support import holding
+
+CALLER = anonymous("ipv4:127.0.0.1:1", operates=False)
 
 
 class Wire:
@@ -61,7 +65,7 @@ class Wire:
 
 
 def stream(wire: Wire, tasks: Tasks | None = None, *, stall_seconds: float = 20.0) -> Stream:
-    return Stream(wire, tasks or Tasks(), stall_seconds=stall_seconds)
+    return Stream(wire, tasks or Tasks(), caller=CALLER, held=holding(), stall_seconds=stall_seconds)
 
 
 async def ticks(n: int = 20) -> None:
@@ -109,6 +113,18 @@ async def test_the_reader_stops_when_its_inbox_is_full_and_goes_on_when_it_is_no
     assert got == [bytes([i]) for i in range(3 * INBOX)]
 
 
+async def test_one_large_message_fills_the_inbox() -> None:
+    wire = Wire(*[bytes(INBOX_BYTES) for _ in range(3)])
+    call = stream(wire)
+    assert await call.receive() is not None
+    await ticks()
+    assert wire.reads == 2
+    for _ in range(2):
+        assert await call.receive() is not None
+    wire.incoming.put_nowait(grpc.aio.EOF)
+    assert await call.receive() is None
+
+
 async def test_a_closed_stream_reads_no_more_but_never_cancels_a_read() -> None:
     wire, tasks = Wire(b"1"), Tasks()
     call = stream(wire, tasks)
@@ -148,19 +164,23 @@ def test_what_is_sent_is_written_once_and_in_order(messages: list[bytes]) -> Non
     assert asyncio.run(run()) == messages
 
 
+PART = bytes(OUTBOX // 4)
+"""Four of these fill the outbox."""
+
+
 async def test_sending_waits_for_room_and_no_more_than_the_outbox_is_held() -> None:
     wire = Wire()
     wire.window = asyncio.Semaphore(0)
     call = stream(wire)
-    for i in range(OUTBOX):
-        await call.send(bytes([i]))
+    for _ in range(4):
+        await call.send(PART)
     late = asyncio.create_task(call.send(b"late"))
     await ticks()
     assert not late.done()
     wire.window.release()
     await late
-    assert wire.written == [b"\x00"]
-    for _ in range(OUTBOX):
+    assert wire.written == [PART]
+    for _ in range(4):
         wire.window.release()
     await call.flush()
     assert wire.written[-1] == b"late"
@@ -171,8 +191,8 @@ async def test_a_peer_that_takes_nothing_is_cut() -> None:
     wire = Wire()
     wire.window = asyncio.Semaphore(0)
     call = stream(wire, stall_seconds=0.01)
-    for _ in range(OUTBOX):
-        await call.send(b"x")
+    for _ in range(4):
+        await call.send(PART)
     with pytest.raises(ResourceExhausted) as caught:
         await call.send(b"x")
     assert caught.value.reason == "SLOW_CONSUMER"

@@ -12,10 +12,12 @@ from broker.errors import InvalidArgument
 from broker.wire.batches import (
     batch_query_id,
     batch_size,
+    counted,
     inline_counts,
     join_batch,
     join_push,
     push_as_batch,
+    report_size,
     split_batch,
     split_inline_lanes,
 )
@@ -44,6 +46,26 @@ def test_a_message_full_of_empty_frames_is_counted():
     assert batch_size(b"\x12\x00" * 500_000) == 500_000
     assert inline_counts(b"\x52\x04\x1a\x00\x1a\x00" * 100, stop_at=256) == (100, 200)
     assert inline_counts(b"\x52\x00" * 500_000, stop_at=256) == (500_000, 0)
+
+
+@given(values.texts, blobs, st.integers(0, 6))
+def test_counting_without_taking_apart_finds_as_many(query_id: str, frames: list[bytes], stop_at: int):
+    data = b"\x18\x96\x01\x21" + bytes(8) + b"\x2d" + bytes(4) + join_batch(query_id, frames)
+    assert counted(data, 2, stop_at) == min(len(frames), stop_at + 1)
+
+
+@given(st.binary(max_size=40))
+def test_whatever_comes_is_counted_and_what_parses_is_counted_right(data: bytes):
+    found = counted(data, 2, 100)
+    try:
+        assert found == batch_size(data)
+    except InvalidArgument:
+        assert 0 <= found <= len(data)
+
+
+def test_a_count_stops_where_there_are_too_many():
+    assert counted(b"\x12\x00" * 500_000, 2, 64) == 65
+    assert report_size(b"\x12\x00" * 500_000) == 500_000
 
 
 @pytest.mark.parametrize("read", [batch_query_id, batch_size, split_batch])

@@ -35,6 +35,7 @@ providers = st.builds(
     kinds=values.tuples(values.kinds),
     scale=st.none() | values.scales(),
     quarantined_seconds=values.uint32,
+    circuit_open_seconds=values.uint32,
     last_seen=moments,
 )
 strategies = st.builds(
@@ -45,6 +46,7 @@ strategies = st.builds(
     parameters=values.tuples(st.builds(Parameter, values.texts, values.texts, values.texts, values.texts)),
     default=st.booleans(),
     allowed=st.booleans(),
+    default_params=st.dictionaries(values.texts, values.json_values, max_size=3),
 )
 
 

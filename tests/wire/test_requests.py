@@ -11,10 +11,10 @@ from hypothesis import given
 
 from broker.core.frames import Frame
 from broker.core.lanes import Unreadable
-from broker.core.request import CompositionRequest, Duplicates, Fence, PartialLanes, Placement
+from broker.core.request import BudgetSplit, CompositionRequest, Duplicates, Fence, PartialLanes, Placement, RenderMode
 from broker.core.scores import UNIT
 from broker.core.strategies import Precomputed, RoundRobin, ScoreDescending, TrustWeighted
-from broker.errors import BrokerError, InvalidArgument, ResourceExhausted, Unimplemented
+from broker.errors import BrokerError, InvalidArgument, ResourceExhausted
 from broker.wire.requests import (
     MAX_INLINE_LANES,
     MAX_LISTED,
@@ -56,6 +56,9 @@ def test_what_is_left_out_takes_the_defaults_of_the_contract():
     assert (composition.duplicates, composition.placement) == (Duplicates.SAME_BYTES, Placement.FOLD)
     assert (composition.partial_lanes, composition.fence) == (PartialLanes.KEEP, Fence.SEALED)
     assert (composition.max_frames, composition.max_frames_per_provider) == (None, None)
+    assert (composition.max_frames_per_source, composition.fold_min_tokens) == (None, 4096)
+    assert (composition.mode, composition.budget_split) == (RenderMode.FENCED, BudgetSplit.FULL)
+    assert (composition.tokenizer, composition.safety_factor) == ("bytes/4", 1.0)
     assert back.collect_timeout is None
 
 
@@ -64,6 +67,9 @@ def test_the_operators_default_applies_only_where_no_policy_was_named():
     assert call(strategy=RoundRobin()).composed_under(ScoreDescending()).strategy == RoundRobin()
     named = call(composition=CompositionRequest(max_tokens=1, strategy=ScoreDescending()))
     assert named.composition.strategy == RoundRobin()
+    assert call().composed_under(RoundRobin(), "theirs").tokenizer == "theirs"
+    assert call(tokenizer="mine").composed_under(RoundRobin(), "theirs").tokenizer == "mine"
+    assert call(tokenizer="bytes/4").composed_under(RoundRobin(), "theirs").tokenizer == "bytes/4"
 
 
 @pytest.mark.parametrize(
@@ -139,6 +145,8 @@ def test_an_inline_frame_that_cannot_be_read_is_a_slip_of_that_frame():
         ({"partial_lanes": 9}, "partial_lanes"),
         ({"render": pb.RenderOptions(fence=9)}, "render.fence"),
         ({"render": pb.RenderOptions(mode=9)}, "render.mode"),
+        ({"budget_split": 9}, "budget_split"),
+        ({"snapshots": 9}, "snapshots"),
     ],
 )
 def test_a_value_that_is_not_listed_is_refused_and_named(fields: dict, path: str):
@@ -159,22 +167,10 @@ def test_an_unknown_kind_is_asked_for_by_its_number():
     assert read(pb.ComposeRequest(goal="g", kinds=[1, 99]))[1].kinds == ("snippet", "kind-99")
 
 
-@pytest.mark.parametrize(
-    ("fields", "path"),
-    [
-        ({"render": pb.RenderOptions(mode=pb.RENDER_MODE_MARKDOWN)}, "render.mode"),
-        ({"render": pb.RenderOptions(mode=pb.RENDER_MODE_JSON)}, "render.mode"),
-        ({"render": pb.RenderOptions(mode=pb.RENDER_MODE_NONE)}, "render.mode"),
-    ],
-)
-def test_an_option_that_is_not_built_is_refused_and_never_ignored(fields: dict, path: str):
-    error = refusal(pb.ComposeRequest(goal="g", **fields))
-    assert isinstance(error, Unimplemented)
-    assert [(v.field, v.reason) for v in error.violations] == [(path, "NOT_BUILT")]
-
-
-def test_the_fenced_mode_is_the_one_that_is_built():
-    assert read(pb.ComposeRequest(goal="g", render=pb.RenderOptions(mode=pb.RENDER_MODE_FENCED)))[1].goal == "g"
+def test_a_provider_that_has_two_parts_of_the_budget_is_refused():
+    twice = [{"provider_id": "a", "weight": 1}, {"provider_id": "a", "weight": 2}]
+    error = refusal(pb.ComposeRequest(goal="g", budget_weights=twice))
+    assert [(v.field, v.reason) for v in error.violations] == [("budget_weights[1].provider_id", "WEIGHT")]
 
 
 def test_counts_are_checked_before_anything_is_parsed():
@@ -224,7 +220,9 @@ def test_what_the_wire_cannot_carry_is_refused_where_it_is_sent(changes: dict, f
     assert [(v.field, v.reason) for v in error.value.violations] == [(field, reason)]
 
 
-@pytest.mark.parametrize(("seconds", "nanos"), [(0, 10**9), (1, 2**31 - 1), (1, -1), (-1, 1), (0, -(2**31))])
+@pytest.mark.parametrize(
+    ("seconds", "nanos"), [(0, 10**9), (1, 2**31 - 1), (1, -1), (-1, 1), (0, -(2**31)), (2**63 - 1, 0)]
+)
 def test_a_time_that_is_no_duration_is_refused_and_not_worked_out(seconds: int, nanos: int):
     error = refusal(pb.ComposeRequest(goal="g", collect_timeout={"seconds": seconds, "nanos": nanos}))
     assert [(v.field, v.reason) for v in error.violations] == [("collect_timeout", "COLLECT_TIMEOUT")]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from contextbroker.v1 import provider_service_pb2 as pb
 from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.errors import FieldViolation, InvalidArgument
+from broker.wire import sessions
 from broker.wire.batches import join_batch
 from broker.wire.events import (
     Ask,
@@ -185,3 +188,25 @@ def test_a_message_of_a_later_broker_is_none_and_garbage_is_refused():
     assert read_attach_response(b"\x32\x00") is None
     with pytest.raises(InvalidArgument):
         read_attach_response(b"\x0a\x05")
+
+
+@pytest.mark.parametrize("tag", [b"\x0a", b"\x12", b"\x1a", b"\x22", b"\x28", b"\x92\x00"])
+@pytest.mark.parametrize("first", [b"", b"\x12\x02\x0a\x00", b"\x0a\xff\xff\xff\xff\xff\x01"])
+def test_half_a_million_parts_are_not_taken_apart(tag: bytes, first: bytes, monkeypatch: pytest.MonkeyPatch):
+    """A hundred of these at once would keep a broker from all else for ten seconds."""
+    parsed: list[int] = []
+    monkeypatch.setattr(sessions.schema, "AttachRequest", SimpleNamespace(FromString=lambda data: parsed.append(1)))
+    assert isinstance(read_attach_request(first + (tag + b"\x00") * 300_000), Malformed)
+    assert not parsed
+
+
+def test_a_large_batch_may_have_something_of_a_later_version_beside_it():
+    batch = Batch("q", join_batch("q", [bytes(100_000)]))
+    assert read_attach_request(attach_request(batch) + b"\x7a\x05later") == batch
+
+
+def test_a_hello_is_read_only_where_it_is_short():
+    hello = b"\x0a\x01a\x12\x011" + b"\x20\x01" * 500_000
+    length = bytes([0x80 | len(hello) & 0x7F, 0x80 | len(hello) >> 7 & 0x7F, len(hello) >> 14])
+    with pytest.raises(InvalidArgument, match="at most 16384 bytes"):
+        read_attach_request(b"\x0a" + length + hello)

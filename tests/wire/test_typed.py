@@ -43,8 +43,8 @@ def said(value: object, hint: Any, path: str = "at") -> tuple[str, str]:
             Placement,
             "at",
             (
-                "expected Placement.FOLD, Placement.RANK_ORDER, Placement.REVERSE_RANK or Placement.CANONICAL, "
-                "got str 'fold'"
+                "expected Placement.FOLD, Placement.RANK_ORDER, Placement.REVERSE_RANK, Placement.CANONICAL or "
+                "Placement.AUTO, got str 'fold'"
             ),
         ),
         (Rerank, Rerank | None, "at", "expected a Rerank or None, got the class Rerank; write Rerank(…)"),

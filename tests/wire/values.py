@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -16,7 +17,10 @@ from broker.core.composition import (
     Composition,
     FloorRecord,
     LaneSummary,
+    LimitConflict,
+    LimitsRecord,
     Placed,
+    RenderRecord,
     RerankOutcome,
     RerankRecord,
     StrategyRecord,
@@ -25,7 +29,17 @@ from broker.core.composition import (
 )
 from broker.core.frames import KINDS, Frame, FrameRef, Provenance, Relation
 from broker.core.lanes import LaneEnd
-from broker.core.request import CompositionRequest, Duplicates, Fence, Floor, PartialLanes, Placement, Rerank
+from broker.core.request import (
+    BudgetSplit,
+    CompositionRequest,
+    Duplicates,
+    Fence,
+    Floor,
+    PartialLanes,
+    Placement,
+    RenderMode,
+    Rerank,
+)
 from broker.core.scores import Direction, ScoreScale
 from broker.core.strategies import (
     PerProviderQuota,
@@ -91,6 +105,12 @@ floors = st.builds(Floor, names, texts, numbers)
 limits_of_one = st.integers(1, 2**32 - 1)
 limits = st.none() | limits_of_one
 
+
+def _without_question(request: CompositionRequest) -> CompositionRequest:
+    """Where the output is data alone no question is restated."""
+    return replace(request, question="") if request.mode.data_alone else request
+
+
 requests = st.builds(
     CompositionRequest,
     max_tokens=uint32,
@@ -100,12 +120,17 @@ requests = st.builds(
     partial_lanes=st.sampled_from(PartialLanes),
     max_frames=limits,
     max_frames_per_provider=limits,
+    max_frames_per_source=limits,
+    safety_factor=st.floats(1, 4),
+    budget_split=st.sampled_from(BudgetSplit),
+    fold_min_tokens=uint32,
     as_of=texts,
+    mode=st.sampled_from(RenderMode),
     fence=st.sampled_from(Fence),
     question=texts,
     include_local_scores=st.booleans(),
     rerank=st.none() | st.builds(Rerank, texts, limits_of_one, limits, st.none() | numbers),
-)
+).map(_without_question)
 
 
 def tuples(values: Any, most: int = 3) -> Any:
@@ -127,6 +152,9 @@ calls = st.builds(
     no_providers=st.booleans(),
     collect_timeout=st.none() | st.integers(1, 10**13).map(lambda nanos: nanos / 10**9),
     strategy=st.none() | strategies,
+    tokenizer=texts,
+    budget_weights=weights,
+    snapshots=st.booleans(),
 )
 
 positive = st.integers(1, 2**32 - 1)
@@ -160,6 +188,10 @@ rows = st.builds(
     neutralised_fences=uint32,
     prior_rank=uint32,
     rerank_score=texts,
+    role_tokens=uint32,
+    tokens=uint32,
+    admitted=st.booleans(),
+    recorded_at=texts,
 )
 rerank_records = st.builds(
     RerankRecord,
@@ -211,7 +243,17 @@ def compositions(draw: Any) -> Composition:
         placement=draw(texts),
         duplicates=draw(texts),
         budget=draw(
-            st.builds(BudgetRecord, max_tokens=uint32, preamble=uint32, closing=uint32, frames=uint32, counter=texts)
+            st.builds(
+                BudgetRecord,
+                max_tokens=uint32,
+                usable=uint32,
+                preamble=uint32,
+                closing=uint32,
+                frames=uint32,
+                counter=texts,
+                safety_factor=st.floats(1, 4),
+                split=texts,
+            )
         ),
         lanes=draw(
             tuples(
@@ -232,6 +274,19 @@ def compositions(draw: Any) -> Composition:
         rows=len(audit),
         reasons=draw(st.dictionaries(texts, uint32, max_size=3)),
         rerank=draw(st.none() | rerank_records),
+        placement_asked=draw(texts),
+        fold_min_tokens=draw(uint32),
+        render=draw(st.builds(RenderRecord, mode=texts, fence=texts, restated_question=st.booleans())),
+        limits=draw(
+            st.builds(
+                LimitsRecord,
+                max_frames=limits,
+                max_frames_per_provider=limits,
+                max_frames_per_source=limits,
+                max_block_bytes=limits,
+            )
+        ),
+        limit_conflicts=draw(tuples(st.builds(LimitConflict, texts, texts, texts))),
     )
     return Composition(
         placed=placed,
@@ -241,6 +296,7 @@ def compositions(draw: Any) -> Composition:
         usage=Usage(draw(figures), draw(st.dictionaries(names, figures, max_size=3))),
         preamble=draw(texts),
         closing=draw(texts),
+        separator=draw(texts),
         composition_id=draw(texts),
         request_id=draw(texts),
     )

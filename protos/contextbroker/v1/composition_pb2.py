@@ -27,7 +27,7 @@ from contextbroker.v1 import strategy_pb2 as contextbroker_dot_v1_dot_strategy__
 from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"contextbroker/v1/composition.proto\x12\x10\x63ontextbroker.v1\x1a\x1c\x63ontextbroker/v1/frame.proto\x1a\x1f\x63ontextbroker/v1/strategy.proto\x1a\x1cgoogle/protobuf/struct.proto\"\xee\x01\n\x06Placed\x12\x10\n\x08position\x18\x01 \x01(\r\x12\r\n\x05total\x18\x02 \x01(\r\x12\x13\n\x0bprovider_id\x18\x03 \x01(\t\x12\x12\n\nlocal_rank\x18\x04 \x01(\r\x12\x0c\n\x04rank\x18\x05 \x01(\r\x12&\n\x05\x66rame\x18\x06 \x01(\x0b\x32\x17.contextbroker.v1.Frame\x12\x10\n\x08rendered\x18\x07 \x01(\t\x12\x0c\n\x04\x63ost\x18\x08 \x01(\r\x12\x16\n\x0e\x63itation_label\x18\t \x01(\t\x12,\n\x08vouchers\x18\n \x03(\x0b\x32\x1a.contextbroker.v1.FrameRef\"n\n\x08\x43itation\x12\r\n\x05label\x18\x01 \x01(\t\x12)\n\x05\x66rame\x18\x02 \x01(\x0b\x32\x1a.contextbroker.v1.FrameRef\x12\x10\n\x08position\x18\x03 \x01(\r\x12\x16\n\x0e\x63ontent_digest\x18\x04 \x01(\t\"Q\n\nAuditScore\x12\x13\n\x0bprovider_id\x18\x01 \x01(\t\x12\x10\n\x08scale_id\x18\x02 \x01(\t\x12\r\n\x05value\x18\x03 \x01(\t\x12\r\n\x05\x66loor\x18\x04 \x01(\t\"\xe8\x03\n\x08\x41uditRow\x12\x13\n\x0bprovider_id\x18\x01 \x01(\t\x12\x10\n\x08\x66rame_id\x18\x02 \x01(\t\x12\x16\n\x0e\x63ontent_digest\x18\x03 \x01(\t\x12$\n\x04\x66\x61te\x18\x04 \x01(\x0e\x32\x16.contextbroker.v1.Fate\x12\x0e\n\x06reason\x18\x05 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x06 \x01(\t\x12\x12\n\nlane_place\x18\x07 \x01(\r\x12\x12\n\nlocal_rank\x18\x08 \x01(\r\x12\x0c\n\x04rank\x18\t \x01(\r\x12\x10\n\x08position\x18\n \x01(\r\x12\x0c\n\x04\x63ost\x18\x0b \x01(\r\x12\x11\n\tremaining\x18\x0c \x01(\r\x12\x30\n\x0c\x64uplicate_of\x18\r \x01(\x0b\x32\x1a.contextbroker.v1.FrameRef\x12-\n\tconflicts\x18\x0e \x03(\x0b\x32\x1a.contextbroker.v1.FrameRef\x12+\n\x05score\x18\x0f \x01(\x0b\x32\x1c.contextbroker.v1.AuditScore\x12\x1a\n\x12\x65scaped_characters\x18\x10 \x01(\r\x12\x1a\n\x12neutralised_fences\x18\x11 \x01(\r\x12\x12\n\nprior_rank\x18\x12 \x01(\r\x12\x14\n\x0crerank_score\x18\x13 \x01(\t\"\xd2\x01\n\x0bLaneSummary\x12\x13\n\x0bprovider_id\x18\x01 \x01(\t\x12*\n\x05state\x18\x02 \x01(\x0e\x32\x1b.contextbroker.v1.LaneState\x12\x0f\n\x07message\x18\x03 \x01(\t\x12+\n\x05scale\x18\x04 \x01(\x0b\x32\x1c.contextbroker.v1.ScoreScale\x12\x0f\n\x07offered\x18\x05 \x01(\r\x12\x10\n\x08\x61\x64mitted\x18\x06 \x01(\r\x12\x0e\n\x06placed\x18\x07 \x01(\r\x12\x11\n\tviolation\x18\x08 \x01(\t\"\x86\x01\n\x0eStrategyRecord\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\'\n\x06params\x18\x03 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x1b\n\x13\x63ompares_raw_scores\x18\x04 \x01(\x08\x12\x0f\n\x07repairs\x18\x05 \x03(\t\"f\n\x0c\x42udgetRecord\x12\x12\n\nmax_tokens\x18\x01 \x01(\r\x12\x10\n\x08preamble\x18\x02 \x01(\r\x12\x0f\n\x07\x63losing\x18\x03 \x01(\r\x12\x0e\n\x06\x66rames\x18\x04 \x01(\r\x12\x0f\n\x07\x63ounter\x18\x05 \x01(\t\"T\n\x0b\x46loorRecord\x12&\n\x05\x66loor\x18\x01 \x01(\x0b\x32\x17.contextbroker.v1.Floor\x12\x0c\n\x04used\x18\x02 \x01(\x08\x12\x0f\n\x07\x64ropped\x18\x03 \x01(\r\"\xe9\x01\n\x0cRerankRecord\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x12\n\ncandidates\x18\x03 \x01(\r\x12\x0e\n\x06scored\x18\x04 \x01(\r\x12\x10\n\x08unscored\x18\x05 \x01(\r\x12\r\n\x05top_n\x18\x06 \x01(\r\x12\x1d\n\x10min_rerank_score\x18\x07 \x01(\x01H\x00\x88\x01\x01\x12\x30\n\x07outcome\x18\x08 \x01(\x0e\x32\x1f.contextbroker.v1.RerankOutcome\x12\x0f\n\x07message\x18\t \x01(\tB\x13\n\x11_min_rerank_score\"\xa2\x03\n\x0c\x41uditSummary\x12\x32\n\x08strategy\x18\x01 \x01(\x0b\x32 .contextbroker.v1.StrategyRecord\x12\x11\n\tplacement\x18\x02 \x01(\t\x12\x12\n\nduplicates\x18\x03 \x01(\t\x12.\n\x06\x62udget\x18\x04 \x01(\x0b\x32\x1e.contextbroker.v1.BudgetRecord\x12,\n\x05lanes\x18\x05 \x03(\x0b\x32\x1d.contextbroker.v1.LaneSummary\x12-\n\x06\x66loors\x18\x06 \x03(\x0b\x32\x1d.contextbroker.v1.FloorRecord\x12\x0c\n\x04rows\x18\x07 \x01(\r\x12<\n\x07reasons\x18\x08 \x03(\x0b\x32+.contextbroker.v1.AuditSummary.ReasonsEntry\x12.\n\x06rerank\x18\t \x01(\x0b\x32\x1e.contextbroker.v1.RerankRecord\x1a.\n\x0cReasonsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\r:\x02\x38\x01\"j\n\x05Usage\x12-\n\x05total\x18\x01 \x01(\x0b\x32\x1e.contextbroker.v1.UsageFigures\x12\x32\n\tproviders\x18\x02 \x03(\x0b\x32\x1f.contextbroker.v1.ProviderUsage\"U\n\rProviderUsage\x12\x13\n\x0bprovider_id\x18\x01 \x01(\t\x12/\n\x07\x66igures\x18\x02 \x01(\x0b\x32\x1e.contextbroker.v1.UsageFigures\"\x9e\x01\n\x0cUsageFigures\x12\x16\n\x0e\x66rames_offered\x18\x01 \x01(\r\x12\x17\n\x0f\x66rames_admitted\x18\x02 \x01(\r\x12\x15\n\rframes_placed\x18\x03 \x01(\r\x12\x16\n\x0etokens_offered\x18\x04 \x01(\x04\x12\x17\n\x0ftokens_admitted\x18\x05 \x01(\x04\x12\x15\n\rtokens_placed\x18\x06 \x01(\x04\"\x9f\x01\n\tCompleted\x12\x16\n\x0e\x63omposition_id\x18\x01 \x01(\t\x12/\n\x07summary\x18\x02 \x01(\x0b\x32\x1e.contextbroker.v1.AuditSummary\x12&\n\x05usage\x18\x03 \x01(\x0b\x32\x17.contextbroker.v1.Usage\x12\x10\n\x08preamble\x18\x04 \x01(\t\x12\x0f\n\x07\x63losing\x18\x05 \x01(\t*B\n\x04\x46\x61te\x12\x14\n\x10\x46\x41TE_UNSPECIFIED\x10\x00\x12\x11\n\rFATE_INCLUDED\x10\x01\x12\x11\n\rFATE_EXCLUDED\x10\x02*\x9a\x02\n\tLaneState\x12\x1a\n\x16LANE_STATE_UNSPECIFIED\x10\x00\x12\x19\n\x15LANE_STATE_COLLECTING\x10\x01\x12\x17\n\x13LANE_STATE_COMPLETE\x10\x02\x12\x14\n\x10LANE_STATE_EMPTY\x10\x03\x12\x16\n\x12LANE_STATE_PARTIAL\x10\x04\x12\x18\n\x14LANE_STATE_TIMED_OUT\x10\x05\x12\x15\n\x11LANE_STATE_FAILED\x10\x06\x12\x13\n\x0fLANE_STATE_LOST\x10\x07\x12\x16\n\x12LANE_STATE_REFUSED\x10\x08\x12\x1a\n\x16LANE_STATE_QUARANTINED\x10\t\x12\x15\n\x11LANE_STATE_ABSENT\x10\n*h\n\rRerankOutcome\x12\x1e\n\x1aRERANK_OUTCOME_UNSPECIFIED\x10\x00\x12\x1a\n\x16RERANK_OUTCOME_APPLIED\x10\x01\x12\x1b\n\x17RERANK_OUTCOME_FALLBACK\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"contextbroker/v1/composition.proto\x12\x10\x63ontextbroker.v1\x1a\x1c\x63ontextbroker/v1/frame.proto\x1a\x1f\x63ontextbroker/v1/strategy.proto\x1a\x1cgoogle/protobuf/struct.proto\"\xee\x01\n\x06Placed\x12\x10\n\x08position\x18\x01 \x01(\r\x12\r\n\x05total\x18\x02 \x01(\r\x12\x13\n\x0bprovider_id\x18\x03 \x01(\t\x12\x12\n\nlocal_rank\x18\x04 \x01(\r\x12\x0c\n\x04rank\x18\x05 \x01(\r\x12&\n\x05\x66rame\x18\x06 \x01(\x0b\x32\x17.contextbroker.v1.Frame\x12\x10\n\x08rendered\x18\x07 \x01(\t\x12\x0c\n\x04\x63ost\x18\x08 \x01(\r\x12\x16\n\x0e\x63itation_label\x18\t \x01(\t\x12,\n\x08vouchers\x18\n \x03(\x0b\x32\x1a.contextbroker.v1.FrameRef\"n\n\x08\x43itation\x12\r\n\x05label\x18\x01 \x01(\t\x12)\n\x05\x66rame\x18\x02 \x01(\x0b\x32\x1a.contextbroker.v1.FrameRef\x12\x10\n\x08position\x18\x03 \x01(\r\x12\x16\n\x0e\x63ontent_digest\x18\x04 \x01(\t\"Q\n\nAuditScore\x12\x13\n\x0bprovider_id\x18\x01 \x01(\t\x12\x10\n\x08scale_id\x18\x02 \x01(\t\x12\r\n\x05value\x18\x03 \x01(\t\x12\r\n\x05\x66loor\x18\x04 \x01(\t\"\xb4\x04\n\x08\x41uditRow\x12\x13\n\x0bprovider_id\x18\x01 \x01(\t\x12\x10\n\x08\x66rame_id\x18\x02 \x01(\t\x12\x16\n\x0e\x63ontent_digest\x18\x03 \x01(\t\x12$\n\x04\x66\x61te\x18\x04 \x01(\x0e\x32\x16.contextbroker.v1.Fate\x12\x0e\n\x06reason\x18\x05 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x06 \x01(\t\x12\x12\n\nlane_place\x18\x07 \x01(\r\x12\x12\n\nlocal_rank\x18\x08 \x01(\r\x12\x0c\n\x04rank\x18\t \x01(\r\x12\x10\n\x08position\x18\n \x01(\r\x12\x0c\n\x04\x63ost\x18\x0b \x01(\r\x12\x11\n\tremaining\x18\x0c \x01(\r\x12\x30\n\x0c\x64uplicate_of\x18\r \x01(\x0b\x32\x1a.contextbroker.v1.FrameRef\x12-\n\tconflicts\x18\x0e \x03(\x0b\x32\x1a.contextbroker.v1.FrameRef\x12+\n\x05score\x18\x0f \x01(\x0b\x32\x1c.contextbroker.v1.AuditScore\x12\x1a\n\x12\x65scaped_characters\x18\x10 \x01(\r\x12\x1a\n\x12neutralised_fences\x18\x11 \x01(\r\x12\x12\n\nprior_rank\x18\x12 \x01(\r\x12\x14\n\x0crerank_score\x18\x13 \x01(\t\x12\x13\n\x0brole_tokens\x18\x14 \x01(\r\x12\x0e\n\x06tokens\x18\x15 \x01(\r\x12\x10\n\x08\x61\x64mitted\x18\x16 \x01(\x08\x12\x13\n\x0brecorded_at\x18\x17 \x01(\t\"\xd2\x01\n\x0bLaneSummary\x12\x13\n\x0bprovider_id\x18\x01 \x01(\t\x12*\n\x05state\x18\x02 \x01(\x0e\x32\x1b.contextbroker.v1.LaneState\x12\x0f\n\x07message\x18\x03 \x01(\t\x12+\n\x05scale\x18\x04 \x01(\x0b\x32\x1c.contextbroker.v1.ScoreScale\x12\x0f\n\x07offered\x18\x05 \x01(\r\x12\x10\n\x08\x61\x64mitted\x18\x06 \x01(\r\x12\x0e\n\x06placed\x18\x07 \x01(\r\x12\x11\n\tviolation\x18\x08 \x01(\t\"\x86\x01\n\x0eStrategyRecord\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\'\n\x06params\x18\x03 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x1b\n\x13\x63ompares_raw_scores\x18\x04 \x01(\x08\x12\x0f\n\x07repairs\x18\x05 \x03(\t\"\xa3\x01\n\x0c\x42udgetRecord\x12\x12\n\nmax_tokens\x18\x01 \x01(\r\x12\x10\n\x08preamble\x18\x02 \x01(\r\x12\x0f\n\x07\x63losing\x18\x03 \x01(\r\x12\x0e\n\x06\x66rames\x18\x04 \x01(\r\x12\x0f\n\x07\x63ounter\x18\x05 \x01(\t\x12\x15\n\rsafety_factor\x18\x06 \x01(\x01\x12\x15\n\rusable_tokens\x18\x07 \x01(\r\x12\r\n\x05split\x18\x08 \x01(\t\"{\n\x0cLimitsRecord\x12\x12\n\nmax_frames\x18\x01 \x01(\r\x12\x1f\n\x17max_frames_per_provider\x18\x02 \x01(\r\x12\x1d\n\x15max_frames_per_source\x18\x03 \x01(\r\x12\x17\n\x0fmax_block_bytes\x18\x04 \x01(\r\"F\n\rLimitConflict\x12\r\n\x05limit\x18\x01 \x01(\t\x12\x15\n\roverridden_by\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\"F\n\x0cRenderRecord\x12\x0c\n\x04mode\x18\x01 \x01(\t\x12\r\n\x05\x66\x65nce\x18\x02 \x01(\t\x12\x19\n\x11restated_question\x18\x03 \x01(\x08\"T\n\x0b\x46loorRecord\x12&\n\x05\x66loor\x18\x01 \x01(\x0b\x32\x17.contextbroker.v1.Floor\x12\x0c\n\x04used\x18\x02 \x01(\x08\x12\x0f\n\x07\x64ropped\x18\x03 \x01(\r\"\xe9\x01\n\x0cRerankRecord\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x12\n\ncandidates\x18\x03 \x01(\r\x12\x0e\n\x06scored\x18\x04 \x01(\r\x12\x10\n\x08unscored\x18\x05 \x01(\r\x12\r\n\x05top_n\x18\x06 \x01(\r\x12\x1d\n\x10min_rerank_score\x18\x07 \x01(\x01H\x00\x88\x01\x01\x12\x30\n\x07outcome\x18\x08 \x01(\x0e\x32\x1f.contextbroker.v1.RerankOutcome\x12\x0f\n\x07message\x18\t \x01(\tB\x13\n\x11_min_rerank_score\"\xee\x04\n\x0c\x41uditSummary\x12\x32\n\x08strategy\x18\x01 \x01(\x0b\x32 .contextbroker.v1.StrategyRecord\x12\x11\n\tplacement\x18\x02 \x01(\t\x12\x12\n\nduplicates\x18\x03 \x01(\t\x12.\n\x06\x62udget\x18\x04 \x01(\x0b\x32\x1e.contextbroker.v1.BudgetRecord\x12,\n\x05lanes\x18\x05 \x03(\x0b\x32\x1d.contextbroker.v1.LaneSummary\x12-\n\x06\x66loors\x18\x06 \x03(\x0b\x32\x1d.contextbroker.v1.FloorRecord\x12\x0c\n\x04rows\x18\x07 \x01(\r\x12<\n\x07reasons\x18\x08 \x03(\x0b\x32+.contextbroker.v1.AuditSummary.ReasonsEntry\x12.\n\x06rerank\x18\t \x01(\x0b\x32\x1e.contextbroker.v1.RerankRecord\x12\x17\n\x0fplacement_asked\x18\n \x01(\t\x12\x17\n\x0f\x66old_min_tokens\x18\x0b \x01(\r\x12.\n\x06render\x18\x0c \x01(\x0b\x32\x1e.contextbroker.v1.RenderRecord\x12\x38\n\x0flimit_conflicts\x18\r \x03(\x0b\x32\x1f.contextbroker.v1.LimitConflict\x12.\n\x06limits\x18\x0e \x01(\x0b\x32\x1e.contextbroker.v1.LimitsRecord\x1a.\n\x0cReasonsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\r:\x02\x38\x01\"j\n\x05Usage\x12-\n\x05total\x18\x01 \x01(\x0b\x32\x1e.contextbroker.v1.UsageFigures\x12\x32\n\tproviders\x18\x02 \x03(\x0b\x32\x1f.contextbroker.v1.ProviderUsage\"U\n\rProviderUsage\x12\x13\n\x0bprovider_id\x18\x01 \x01(\t\x12/\n\x07\x66igures\x18\x02 \x01(\x0b\x32\x1e.contextbroker.v1.UsageFigures\"\x9e\x01\n\x0cUsageFigures\x12\x16\n\x0e\x66rames_offered\x18\x01 \x01(\r\x12\x17\n\x0f\x66rames_admitted\x18\x02 \x01(\r\x12\x15\n\rframes_placed\x18\x03 \x01(\r\x12\x16\n\x0etokens_offered\x18\x04 \x01(\x04\x12\x17\n\x0ftokens_admitted\x18\x05 \x01(\x04\x12\x15\n\rtokens_placed\x18\x06 \x01(\x04\"\xe5\x01\n\tCompleted\x12\x16\n\x0e\x63omposition_id\x18\x01 \x01(\t\x12/\n\x07summary\x18\x02 \x01(\x0b\x32\x1e.contextbroker.v1.AuditSummary\x12&\n\x05usage\x18\x03 \x01(\x0b\x32\x17.contextbroker.v1.Usage\x12\x10\n\x08preamble\x18\x04 \x01(\t\x12\x0f\n\x07\x63losing\x18\x05 \x01(\t\x12\x11\n\tseparator\x18\x06 \x01(\t\x12\x31\n\x0b\x61udit_state\x18\x07 \x01(\x0e\x32\x1c.contextbroker.v1.AuditState*B\n\x04\x46\x61te\x12\x14\n\x10\x46\x41TE_UNSPECIFIED\x10\x00\x12\x11\n\rFATE_INCLUDED\x10\x01\x12\x11\n\rFATE_EXCLUDED\x10\x02*\x9a\x02\n\tLaneState\x12\x1a\n\x16LANE_STATE_UNSPECIFIED\x10\x00\x12\x19\n\x15LANE_STATE_COLLECTING\x10\x01\x12\x17\n\x13LANE_STATE_COMPLETE\x10\x02\x12\x14\n\x10LANE_STATE_EMPTY\x10\x03\x12\x16\n\x12LANE_STATE_PARTIAL\x10\x04\x12\x18\n\x14LANE_STATE_TIMED_OUT\x10\x05\x12\x15\n\x11LANE_STATE_FAILED\x10\x06\x12\x13\n\x0fLANE_STATE_LOST\x10\x07\x12\x16\n\x12LANE_STATE_REFUSED\x10\x08\x12\x1a\n\x16LANE_STATE_QUARANTINED\x10\t\x12\x15\n\x11LANE_STATE_ABSENT\x10\n*h\n\rRerankOutcome\x12\x1e\n\x1aRERANK_OUTCOME_UNSPECIFIED\x10\x00\x12\x1a\n\x16RERANK_OUTCOME_APPLIED\x10\x01\x12\x1b\n\x17RERANK_OUTCOME_FALLBACK\x10\x02*w\n\nAuditState\x12\x1b\n\x17\x41UDIT_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14\x41UDIT_STATE_RECORDED\x10\x01\x12\x18\n\x14\x41UDIT_STATE_DEGRADED\x10\x02\x12\x18\n\x14\x41UDIT_STATE_NOT_KEPT\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,12 +36,14 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_AUDITSUMMARY_REASONSENTRY']._loaded_options = None
   _globals['_AUDITSUMMARY_REASONSENTRY']._serialized_options = b'8\001'
-  _globals['_FATE']._serialized_start=2791
-  _globals['_FATE']._serialized_end=2857
-  _globals['_LANESTATE']._serialized_start=2860
-  _globals['_LANESTATE']._serialized_end=3142
-  _globals['_RERANKOUTCOME']._serialized_start=3144
-  _globals['_RERANKOUTCOME']._serialized_end=3248
+  _globals['_FATE']._serialized_start=3472
+  _globals['_FATE']._serialized_end=3538
+  _globals['_LANESTATE']._serialized_start=3541
+  _globals['_LANESTATE']._serialized_end=3823
+  _globals['_RERANKOUTCOME']._serialized_start=3825
+  _globals['_RERANKOUTCOME']._serialized_end=3929
+  _globals['_AUDITSTATE']._serialized_start=3931
+  _globals['_AUDITSTATE']._serialized_end=4050
   _globals['_PLACED']._serialized_start=150
   _globals['_PLACED']._serialized_end=388
   _globals['_CITATION']._serialized_start=390
@@ -49,27 +51,33 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_AUDITSCORE']._serialized_start=502
   _globals['_AUDITSCORE']._serialized_end=583
   _globals['_AUDITROW']._serialized_start=586
-  _globals['_AUDITROW']._serialized_end=1074
-  _globals['_LANESUMMARY']._serialized_start=1077
-  _globals['_LANESUMMARY']._serialized_end=1287
-  _globals['_STRATEGYRECORD']._serialized_start=1290
-  _globals['_STRATEGYRECORD']._serialized_end=1424
-  _globals['_BUDGETRECORD']._serialized_start=1426
-  _globals['_BUDGETRECORD']._serialized_end=1528
-  _globals['_FLOORRECORD']._serialized_start=1530
-  _globals['_FLOORRECORD']._serialized_end=1614
-  _globals['_RERANKRECORD']._serialized_start=1617
-  _globals['_RERANKRECORD']._serialized_end=1850
-  _globals['_AUDITSUMMARY']._serialized_start=1853
-  _globals['_AUDITSUMMARY']._serialized_end=2271
-  _globals['_AUDITSUMMARY_REASONSENTRY']._serialized_start=2225
-  _globals['_AUDITSUMMARY_REASONSENTRY']._serialized_end=2271
-  _globals['_USAGE']._serialized_start=2273
-  _globals['_USAGE']._serialized_end=2379
-  _globals['_PROVIDERUSAGE']._serialized_start=2381
-  _globals['_PROVIDERUSAGE']._serialized_end=2466
-  _globals['_USAGEFIGURES']._serialized_start=2469
-  _globals['_USAGEFIGURES']._serialized_end=2627
-  _globals['_COMPLETED']._serialized_start=2630
-  _globals['_COMPLETED']._serialized_end=2789
+  _globals['_AUDITROW']._serialized_end=1150
+  _globals['_LANESUMMARY']._serialized_start=1153
+  _globals['_LANESUMMARY']._serialized_end=1363
+  _globals['_STRATEGYRECORD']._serialized_start=1366
+  _globals['_STRATEGYRECORD']._serialized_end=1500
+  _globals['_BUDGETRECORD']._serialized_start=1503
+  _globals['_BUDGETRECORD']._serialized_end=1666
+  _globals['_LIMITSRECORD']._serialized_start=1668
+  _globals['_LIMITSRECORD']._serialized_end=1791
+  _globals['_LIMITCONFLICT']._serialized_start=1793
+  _globals['_LIMITCONFLICT']._serialized_end=1863
+  _globals['_RENDERRECORD']._serialized_start=1865
+  _globals['_RENDERRECORD']._serialized_end=1935
+  _globals['_FLOORRECORD']._serialized_start=1937
+  _globals['_FLOORRECORD']._serialized_end=2021
+  _globals['_RERANKRECORD']._serialized_start=2024
+  _globals['_RERANKRECORD']._serialized_end=2257
+  _globals['_AUDITSUMMARY']._serialized_start=2260
+  _globals['_AUDITSUMMARY']._serialized_end=2882
+  _globals['_AUDITSUMMARY_REASONSENTRY']._serialized_start=2836
+  _globals['_AUDITSUMMARY_REASONSENTRY']._serialized_end=2882
+  _globals['_USAGE']._serialized_start=2884
+  _globals['_USAGE']._serialized_end=2990
+  _globals['_PROVIDERUSAGE']._serialized_start=2992
+  _globals['_PROVIDERUSAGE']._serialized_end=3077
+  _globals['_USAGEFIGURES']._serialized_start=3080
+  _globals['_USAGEFIGURES']._serialized_end=3238
+  _globals['_COMPLETED']._serialized_start=3241
+  _globals['_COMPLETED']._serialized_end=3470
 # @@protoc_insertion_point(module_scope)

@@ -126,6 +126,34 @@ RERANK_OUTCOME_FALLBACK: RerankOutcome.ValueType  # 2
 """They did not: the order before stands, and nothing was trimmed."""
 Global___RerankOutcome: _TypeAlias = RerankOutcome  # noqa: Y015
 
+class _AuditState:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _AuditStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_AuditState.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    AUDIT_STATE_UNSPECIFIED: _AuditState.ValueType  # 0
+    """Not said, as in a snapshot."""
+    AUDIT_STATE_RECORDED: _AuditState.ValueType  # 1
+    """It was committed before this was sent."""
+    AUDIT_STATE_DEGRADED: _AuditState.ValueType  # 2
+    """It could not be recorded, and the operator chose to answer without."""
+    AUDIT_STATE_NOT_KEPT: _AuditState.ValueType  # 3
+    """The operator keeps no records."""
+
+class AuditState(_AuditState, metaclass=_AuditStateEnumTypeWrapper):
+    """Whether a composition is on record."""
+
+AUDIT_STATE_UNSPECIFIED: AuditState.ValueType  # 0
+"""Not said, as in a snapshot."""
+AUDIT_STATE_RECORDED: AuditState.ValueType  # 1
+"""It was committed before this was sent."""
+AUDIT_STATE_DEGRADED: AuditState.ValueType  # 2
+"""It could not be recorded, and the operator chose to answer without."""
+AUDIT_STATE_NOT_KEPT: AuditState.ValueType  # 3
+"""The operator keeps no records."""
+Global___AuditState: _TypeAlias = AuditState  # noqa: Y015
+
 @_typing.final
 class Placed(_message.Message):
     """A frame in the prompt."""
@@ -153,9 +181,9 @@ class Placed(_message.Message):
     rank: _builtins.int
     """Its place over all lanes, 1 = best, after the reranker where one was applied."""
     rendered: _builtins.str
-    """Its block as it stands in the prompt."""
+    """Its block as it stands in the prompt; empty in the mode NONE."""
     cost: _builtins.int
-    """Tokens of that block."""
+    """Tokens of that block with the separator behind it; in the mode NONE of its content."""
     citation_label: _builtins.str
     """The label by which it is cited; unique in this composition."""
     @_builtins.property
@@ -283,6 +311,10 @@ class AuditRow(_message.Message):
     NEUTRALISED_FENCES_FIELD_NUMBER: _builtins.int
     PRIOR_RANK_FIELD_NUMBER: _builtins.int
     RERANK_SCORE_FIELD_NUMBER: _builtins.int
+    ROLE_TOKENS_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    ADMITTED_FIELD_NUMBER: _builtins.int
+    RECORDED_AT_FIELD_NUMBER: _builtins.int
     provider_id: _builtins.str
     """The provider."""
     frame_id: _builtins.str
@@ -304,7 +336,7 @@ class AuditRow(_message.Message):
     position: _builtins.int
     """Its place in the prompt from the top; 0: not placed."""
     cost: _builtins.int
-    """Tokens of its rendered block; 0: it was not rendered."""
+    """Tokens of its block with the separator behind it, in the mode NONE of its content; 0: it did not come so far."""
     remaining: _builtins.int
     """Tokens left when packing came to it, where the reason is OVER_BUDGET."""
     escaped_characters: _builtins.int
@@ -315,6 +347,14 @@ class AuditRow(_message.Message):
     """Its place over all lanes before the reranker; 0: it was not ranked, or none was applied."""
     rerank_score: _builtins.str
     """The reranker's score, in 17 significant digits; empty: none. It compares candidates of this composition alone."""
+    role_tokens: _builtins.int
+    """Role tokens of common chat formats in its content, which stand in its block as data."""
+    tokens: _builtins.int
+    """Tokens of its content, (UTF-8 bytes + 3) / 4: what the usage counts as offered."""
+    admitted: _builtins.bool
+    """Whether it passed the checks and its floor: then the usage counts those tokens as admitted."""
+    recorded_at: _builtins.str
+    """When it says that it was recorded, where it has conflicts, so that stale can be told from fresh; else empty."""
     @_builtins.property
     def duplicate_of(self) -> _strategy_pb2.FrameRef:
         """The kept copy, where the reason is DUPLICATE."""
@@ -349,10 +389,14 @@ class AuditRow(_message.Message):
         neutralised_fences: _builtins.int = ...,
         prior_rank: _builtins.int = ...,
         rerank_score: _builtins.str = ...,
+        role_tokens: _builtins.int = ...,
+        tokens: _builtins.int = ...,
+        admitted: _builtins.bool = ...,
+        recorded_at: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["duplicate_of", b"duplicate_of", "score", b"score"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "content_digest", b"content_digest", "cost", b"cost", "detail", b"detail", "duplicate_of", b"duplicate_of", "escaped_characters", b"escaped_characters", "fate", b"fate", "frame_id", b"frame_id", "lane_place", b"lane_place", "local_rank", b"local_rank", "neutralised_fences", b"neutralised_fences", "position", b"position", "prior_rank", b"prior_rank", "provider_id", b"provider_id", "rank", b"rank", "reason", b"reason", "remaining", b"remaining", "rerank_score", b"rerank_score", "score", b"score"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["admitted", b"admitted", "conflicts", b"conflicts", "content_digest", b"content_digest", "cost", b"cost", "detail", b"detail", "duplicate_of", b"duplicate_of", "escaped_characters", b"escaped_characters", "fate", b"fate", "frame_id", b"frame_id", "lane_place", b"lane_place", "local_rank", b"local_rank", "neutralised_fences", b"neutralised_fences", "position", b"position", "prior_rank", b"prior_rank", "provider_id", b"provider_id", "rank", b"rank", "reason", b"reason", "recorded_at", b"recorded_at", "remaining", b"remaining", "rerank_score", b"rerank_score", "role_tokens", b"role_tokens", "score", b"score", "tokens", b"tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -463,8 +507,11 @@ class BudgetRecord(_message.Message):
     CLOSING_FIELD_NUMBER: _builtins.int
     FRAMES_FIELD_NUMBER: _builtins.int
     COUNTER_FIELD_NUMBER: _builtins.int
+    SAFETY_FACTOR_FIELD_NUMBER: _builtins.int
+    USABLE_TOKENS_FIELD_NUMBER: _builtins.int
+    SPLIT_FIELD_NUMBER: _builtins.int
     max_tokens: _builtins.int
-    """What the caller allowed."""
+    """What the caller allowed, before safety_factor."""
     preamble: _builtins.int
     """The text above the evidence, with the question where it is restated."""
     closing: _builtins.int
@@ -472,7 +519,13 @@ class BudgetRecord(_message.Message):
     frames: _builtins.int
     """The frames' blocks."""
     counter: _builtins.str
-    """How tokens were counted, such as "bytes/4"."""
+    """How tokens were counted: "bytes/4", or a tokenizer's name and the digest of its file."""
+    safety_factor: _builtins.float
+    """What max_tokens was divided by; 1: nothing."""
+    usable_tokens: _builtins.int
+    """What was left to fill: max_tokens by safety_factor, rounded down."""
+    split: _builtins.str
+    """How the lanes' grants were cut, such as FULL."""
     def __init__(
         self,
         *,
@@ -481,14 +534,111 @@ class BudgetRecord(_message.Message):
         closing: _builtins.int = ...,
         frames: _builtins.int = ...,
         counter: _builtins.str = ...,
+        safety_factor: _builtins.float = ...,
+        usable_tokens: _builtins.int = ...,
+        split: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["closing", b"closing", "counter", b"counter", "frames", b"frames", "max_tokens", b"max_tokens", "preamble", b"preamble"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["closing", b"closing", "counter", b"counter", "frames", b"frames", "max_tokens", b"max_tokens", "preamble", b"preamble", "safety_factor", b"safety_factor", "split", b"split", "usable_tokens", b"usable_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___BudgetRecord: _TypeAlias = BudgetRecord  # noqa: Y015
+
+@_typing.final
+class LimitsRecord(_message.Message):
+    """What bounded the frames placed, beside tokens. 0: nothing did."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MAX_FRAMES_FIELD_NUMBER: _builtins.int
+    MAX_FRAMES_PER_PROVIDER_FIELD_NUMBER: _builtins.int
+    MAX_FRAMES_PER_SOURCE_FIELD_NUMBER: _builtins.int
+    MAX_BLOCK_BYTES_FIELD_NUMBER: _builtins.int
+    max_frames: _builtins.int
+    """Frames in all: by the caller or by the operator, whichever allowed fewer."""
+    max_frames_per_provider: _builtins.int
+    """Frames of one provider, its best by local rank."""
+    max_frames_per_source: _builtins.int
+    """Frames of one source that came before any more of it."""
+    max_block_bytes: _builtins.int
+    """UTF-8 bytes of one rendered block, in the mode NONE of one content: the operator's."""
+    def __init__(
+        self,
+        *,
+        max_frames: _builtins.int = ...,
+        max_frames_per_provider: _builtins.int = ...,
+        max_frames_per_source: _builtins.int = ...,
+        max_block_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_block_bytes", b"max_block_bytes", "max_frames", b"max_frames", "max_frames_per_provider", b"max_frames_per_provider", "max_frames_per_source", b"max_frames_per_source"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LimitsRecord: _TypeAlias = LimitsRecord  # noqa: Y015
+
+@_typing.final
+class LimitConflict(_message.Message):
+    """A limit of the request that could not do what it says, because another was tighter."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LIMIT_FIELD_NUMBER: _builtins.int
+    OVERRIDDEN_BY_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    limit: _builtins.str
+    """The limit, by its field's name, such as max_frames."""
+    overridden_by: _builtins.str
+    """The tighter one."""
+    message: _builtins.str
+    """Both, with their figures."""
+    def __init__(
+        self,
+        *,
+        limit: _builtins.str = ...,
+        overridden_by: _builtins.str = ...,
+        message: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["limit", b"limit", "message", b"message", "overridden_by", b"overridden_by"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LimitConflict: _TypeAlias = LimitConflict  # noqa: Y015
+
+@_typing.final
+class RenderRecord(_message.Message):
+    """How the context was written."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODE_FIELD_NUMBER: _builtins.int
+    FENCE_FIELD_NUMBER: _builtins.int
+    RESTATED_QUESTION_FIELD_NUMBER: _builtins.int
+    mode: _builtins.str
+    """The mode's name."""
+    fence: _builtins.str
+    """The fence's name; empty where the mode has none."""
+    restated_question: _builtins.bool
+    """Whether the question was restated."""
+    def __init__(
+        self,
+        *,
+        mode: _builtins.str = ...,
+        fence: _builtins.str = ...,
+        restated_question: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fence", b"fence", "mode", b"mode", "restated_question", b"restated_question"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RenderRecord: _TypeAlias = RenderRecord  # noqa: Y015
 
 @_typing.final
 class FloorRecord(_message.Message):
@@ -613,12 +763,21 @@ class AuditSummary(_message.Message):
     ROWS_FIELD_NUMBER: _builtins.int
     REASONS_FIELD_NUMBER: _builtins.int
     RERANK_FIELD_NUMBER: _builtins.int
+    PLACEMENT_ASKED_FIELD_NUMBER: _builtins.int
+    FOLD_MIN_TOKENS_FIELD_NUMBER: _builtins.int
+    RENDER_FIELD_NUMBER: _builtins.int
+    LIMIT_CONFLICTS_FIELD_NUMBER: _builtins.int
+    LIMITS_FIELD_NUMBER: _builtins.int
     placement: _builtins.str
-    """The placement's name."""
+    """The placement that was applied: FOLD or RANK_ORDER where AUTO was asked for."""
     duplicates: _builtins.str
     """The duplicates mode's name."""
     rows: _builtins.int
     """Audit rows in all."""
+    placement_asked: _builtins.str
+    """The placement that was asked for."""
+    fold_min_tokens: _builtins.int
+    """From how many tokens on AUTO folds; 0 where AUTO was not asked for."""
     @_builtins.property
     def strategy(self) -> Global___StrategyRecord:
         """The ranking policy."""
@@ -643,6 +802,18 @@ class AuditSummary(_message.Message):
     def rerank(self) -> Global___RerankRecord:
         """The second ranking; absent: none was asked for."""
 
+    @_builtins.property
+    def render(self) -> Global___RenderRecord:
+        """How the context was written."""
+
+    @_builtins.property
+    def limit_conflicts(self) -> _containers.RepeatedCompositeFieldContainer[Global___LimitConflict]:
+        """Limits that others overrode."""
+
+    @_builtins.property
+    def limits(self) -> Global___LimitsRecord:
+        """What bounded the frames placed."""
+
     def __init__(
         self,
         *,
@@ -655,10 +826,15 @@ class AuditSummary(_message.Message):
         rows: _builtins.int = ...,
         reasons: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         rerank: Global___RerankRecord | None = ...,
+        placement_asked: _builtins.str = ...,
+        fold_min_tokens: _builtins.int = ...,
+        render: Global___RenderRecord | None = ...,
+        limit_conflicts: _abc.Iterable[Global___LimitConflict] | None = ...,
+        limits: Global___LimitsRecord | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "rerank", b"rerank", "strategy", b"strategy"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "limits", b"limits", "render", b"render", "rerank", b"rerank", "strategy", b"strategy"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "duplicates", b"duplicates", "floors", b"floors", "lanes", b"lanes", "placement", b"placement", "reasons", b"reasons", "rerank", b"rerank", "rows", b"rows", "strategy", b"strategy"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "duplicates", b"duplicates", "floors", b"floors", "fold_min_tokens", b"fold_min_tokens", "lanes", b"lanes", "limit_conflicts", b"limit_conflicts", "limits", b"limits", "placement", b"placement", "placement_asked", b"placement_asked", "reasons", b"reasons", "render", b"render", "rerank", b"rerank", "rows", b"rows", "strategy", b"strategy"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -667,7 +843,7 @@ Global___AuditSummary: _TypeAlias = AuditSummary  # noqa: Y015
 @_typing.final
 class Usage(_message.Message):
     """Tokens and frames by provider, and in all. Offered and admitted tokens count content, (UTF-8 bytes + 3) / 4; placed
-    tokens count rendered blocks. The providers' figures sum to the totals.
+    tokens count rendered blocks. The providers' figures sum to the totals, and the audit's rows to the providers' figures.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -777,12 +953,20 @@ class Completed(_message.Message):
     USAGE_FIELD_NUMBER: _builtins.int
     PREAMBLE_FIELD_NUMBER: _builtins.int
     CLOSING_FIELD_NUMBER: _builtins.int
+    SEPARATOR_FIELD_NUMBER: _builtins.int
+    AUDIT_STATE_FIELD_NUMBER: _builtins.int
     composition_id: _builtins.str
     """The composition's id, as in Accepted."""
     preamble: _builtins.str
-    """The text above the evidence. Preamble, every rendered block in order and closing, joined, are the prompt."""
+    """The text above the evidence. Preamble, the rendered blocks in order with separator between them, and closing,
+    joined, are the prompt.
+    """
     closing: _builtins.str
     """The text below the evidence."""
+    separator: _builtins.str
+    """What stands between two blocks; empty: nothing."""
+    audit_state: Global___AuditState.ValueType
+    """Whether the composition is on record."""
     @_builtins.property
     def summary(self) -> Global___AuditSummary:
         """The audit's summary."""
@@ -799,10 +983,12 @@ class Completed(_message.Message):
         usage: Global___Usage | None = ...,
         preamble: _builtins.str = ...,
         closing: _builtins.str = ...,
+        separator: _builtins.str = ...,
+        audit_state: Global___AuditState.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["summary", b"summary", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["closing", b"closing", "composition_id", b"composition_id", "preamble", b"preamble", "summary", b"summary", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit_state", b"audit_state", "closing", b"closing", "composition_id", b"composition_id", "preamble", b"preamble", "separator", b"separator", "summary", b"summary", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

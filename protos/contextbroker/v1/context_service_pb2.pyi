@@ -10,6 +10,7 @@ from contextbroker.v1 import strategy_pb2 as _strategy_pb2
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
+from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -64,6 +65,8 @@ class _PlacementEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Placement.V
     """Best last."""
     PLACEMENT_CANONICAL: _Placement.ValueType  # 4
     """By provider and frame id: independent of rank, for prompt caches."""
+    PLACEMENT_AUTO: _Placement.ValueType  # 5
+    """FOLD where the whole prompt has fold_min_tokens or more, else RANK_ORDER: the middle is read worse only at length."""
 
 class Placement(_Placement, metaclass=_PlacementEnumTypeWrapper):
     """Where the taken frames stand in the prompt."""
@@ -78,6 +81,8 @@ PLACEMENT_REVERSE_RANK: Placement.ValueType  # 3
 """Best last."""
 PLACEMENT_CANONICAL: Placement.ValueType  # 4
 """By provider and frame id: independent of rank, for prompt caches."""
+PLACEMENT_AUTO: Placement.ValueType  # 5
+"""FOLD where the whole prompt has fold_min_tokens or more, else RANK_ORDER: the middle is read worse only at length."""
 Global___Placement: _TypeAlias = Placement  # noqa: Y015
 
 class _PartialLanes:
@@ -115,11 +120,11 @@ class _RenderModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RenderMode
     RENDER_MODE_FENCED: _RenderMode.ValueType  # 1
     """One fenced block a frame."""
     RENDER_MODE_MARKDOWN: _RenderMode.ValueType  # 2
-    """Markdown. Not built yet: UNIMPLEMENTED."""
+    """One Markdown section a frame, its content in a code block that the content cannot end."""
     RENDER_MODE_JSON: _RenderMode.ValueType  # 3
-    """A JSON array of documents. Not built yet: UNIMPLEMENTED."""
+    """A JSON array of documents, each {"title", "text", "citation"}, for models that take documents as data."""
     RENDER_MODE_NONE: _RenderMode.ValueType  # 4
-    """Frames only, nothing rendered. Not built yet: UNIMPLEMENTED."""
+    """Frames only, nothing rendered: a frame costs the tokens of its content."""
 
 class RenderMode(_RenderMode, metaclass=_RenderModeEnumTypeWrapper):
     """In which form the context is written."""
@@ -129,11 +134,11 @@ RENDER_MODE_UNSPECIFIED: RenderMode.ValueType  # 0
 RENDER_MODE_FENCED: RenderMode.ValueType  # 1
 """One fenced block a frame."""
 RENDER_MODE_MARKDOWN: RenderMode.ValueType  # 2
-"""Markdown. Not built yet: UNIMPLEMENTED."""
+"""One Markdown section a frame, its content in a code block that the content cannot end."""
 RENDER_MODE_JSON: RenderMode.ValueType  # 3
-"""A JSON array of documents. Not built yet: UNIMPLEMENTED."""
+"""A JSON array of documents, each {"title", "text", "citation"}, for models that take documents as data."""
 RENDER_MODE_NONE: RenderMode.ValueType  # 4
-"""Frames only, nothing rendered. Not built yet: UNIMPLEMENTED."""
+"""Frames only, nothing rendered: a frame costs the tokens of its content."""
 Global___RenderMode: _TypeAlias = RenderMode  # noqa: Y015
 
 class _Fence:
@@ -159,6 +164,66 @@ FENCE_SEALED: Fence.ValueType  # 1
 FENCE_PLAIN: Fence.ValueType  # 2
 """No seal: readable, and forgeable by content. Look-alikes are still neutralised."""
 Global___Fence: _TypeAlias = Fence  # noqa: Y015
+
+class _BudgetSplit:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _BudgetSplitEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_BudgetSplit.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    BUDGET_SPLIT_UNSPECIFIED: _BudgetSplit.ValueType  # 0
+    """Not said: FULL."""
+    BUDGET_SPLIT_FULL: _BudgetSplit.ValueType  # 1
+    """Every lane all of it, and more: duplicates and floors take their part."""
+    BUDGET_SPLIT_EQUAL: _BudgetSplit.ValueType  # 2
+    """Every asked or pushed lane the same part of it and no more, in tokens of content: what a lane leaves of its part no
+    other may offer. Headers and fences come on top, and the whole is still packed by rank.
+    """
+    BUDGET_SPLIT_WEIGHTED: _BudgetSplit.ValueType  # 3
+    """Every asked or pushed lane a part by budget_weights, likewise."""
+
+class BudgetSplit(_BudgetSplit, metaclass=_BudgetSplitEnumTypeWrapper):
+    """What each lane is granted of the request's budget of tokens."""
+
+BUDGET_SPLIT_UNSPECIFIED: BudgetSplit.ValueType  # 0
+"""Not said: FULL."""
+BUDGET_SPLIT_FULL: BudgetSplit.ValueType  # 1
+"""Every lane all of it, and more: duplicates and floors take their part."""
+BUDGET_SPLIT_EQUAL: BudgetSplit.ValueType  # 2
+"""Every asked or pushed lane the same part of it and no more, in tokens of content: what a lane leaves of its part no
+other may offer. Headers and fences come on top, and the whole is still packed by rank.
+"""
+BUDGET_SPLIT_WEIGHTED: BudgetSplit.ValueType  # 3
+"""Every asked or pushed lane a part by budget_weights, likewise."""
+Global___BudgetSplit: _TypeAlias = BudgetSplit  # noqa: Y015
+
+class _Snapshots:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _SnapshotsEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Snapshots.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    SNAPSHOTS_UNSPECIFIED: _Snapshots.ValueType  # 0
+    """Not said: NONE."""
+    SNAPSHOTS_NONE: _Snapshots.ValueType  # 1
+    """One composition, at the end."""
+    SNAPSHOTS_ON_LANE_END: _Snapshots.ValueType  # 2
+    """One more, complete in itself, each time a lane has ended and others have not. Lanes that end while one is being
+    made or sent, or shortly after, share the next. None is made of lanes so large that it could take a second.
+    """
+
+class Snapshots(_Snapshots, metaclass=_SnapshotsEnumTypeWrapper):
+    """Whether compositions are sent before the last lane has ended."""
+
+SNAPSHOTS_UNSPECIFIED: Snapshots.ValueType  # 0
+"""Not said: NONE."""
+SNAPSHOTS_NONE: Snapshots.ValueType  # 1
+"""One composition, at the end."""
+SNAPSHOTS_ON_LANE_END: Snapshots.ValueType  # 2
+"""One more, complete in itself, each time a lane has ended and others have not. Lanes that end while one is being
+made or sent, or shortly after, share the next. None is made of lanes so large that it could take a second.
+"""
+Global___Snapshots: _TypeAlias = Snapshots  # noqa: Y015
 
 class _LaneSource:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -203,7 +268,9 @@ class RenderOptions(_message.Message):
     fence: Global___Fence.ValueType
     """The fence; unspecified: SEALED."""
     restate_question: _builtins.bool
-    """Puts the question above the evidence and again below it; charged to the budget first."""
+    """Puts the question above the evidence and again below it; charged to the budget first. Refused in the modes JSON and
+    NONE (RESTATE_QUESTION), whose output is data alone.
+    """
     question: _builtins.str
     """The question to restate, up to 8 KiB; empty: query_text, then goal."""
     def __init__(
@@ -330,6 +397,13 @@ class ComposeRequest(_message.Message):
     RENDER_FIELD_NUMBER: _builtins.int
     INCLUDE_LOCAL_SCORES_FIELD_NUMBER: _builtins.int
     NO_PROVIDERS_FIELD_NUMBER: _builtins.int
+    MAX_FRAMES_PER_SOURCE_FIELD_NUMBER: _builtins.int
+    BUDGET_SPLIT_FIELD_NUMBER: _builtins.int
+    BUDGET_WEIGHTS_FIELD_NUMBER: _builtins.int
+    TOKENIZER_FIELD_NUMBER: _builtins.int
+    SAFETY_FACTOR_FIELD_NUMBER: _builtins.int
+    SNAPSHOTS_FIELD_NUMBER: _builtins.int
+    FOLD_MIN_TOKENS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """The caller's name for this request, up to 128 bytes, unique while it runs; what a Push names. Empty: the broker
     makes one.
@@ -358,6 +432,23 @@ class ComposeRequest(_message.Message):
     """Puts every frame's own score into its audit row, as {provider, scale, value}."""
     no_providers: _builtins.bool
     """Asks no attached provider: composes inline lanes and expected pushes alone."""
+    max_frames_per_source: _builtins.int
+    """Frames of one source that are placed before any more of it, so that no document takes every slot: frames whose first
+    "file" provenance, or else whose uri, is the same. Frames held back by it come in afterwards, in their order, where
+    room remains. A frame without a source has no limit. 0: no limit.
+    """
+    budget_split: Global___BudgetSplit.ValueType
+    """What each lane is granted; unspecified: FULL."""
+    tokenizer: _builtins.str
+    """What counts tokens: "bytes/4", or the name of a tokenizer that the operator configured. Another is refused
+    (TOKENIZER_UNKNOWN). Empty: the operator's default, "bytes/4" unless configured.
+    """
+    safety_factor: _builtins.float
+    """Divides max_tokens, for a model whose own count may be higher than the tokenizer's: 1 to 4; 0: 1."""
+    snapshots: Global___Snapshots.ValueType
+    """Compositions before the last lane has ended; unspecified: NONE."""
+    fold_min_tokens: _builtins.int
+    """From how many tokens of prompt on the placement AUTO folds; left out: 4096."""
     @_builtins.property
     def kinds(self) -> _containers.RepeatedScalarFieldContainer[_frame_pb2.FrameKind.ValueType]:
         """Kinds wanted; empty: any. Passed to providers; frames of other kinds are kept if they come."""
@@ -406,6 +497,10 @@ class ComposeRequest(_message.Message):
     def render(self) -> Global___RenderOptions:
         """How the context is written."""
 
+    @_builtins.property
+    def budget_weights(self) -> _containers.RepeatedCompositeFieldContainer[_strategy_pb2.ProviderWeight]:
+        """With WEIGHTED: each provider at most once, each above 0; a lane that is not named weighs 1."""
+
     def __init__(
         self,
         *,
@@ -432,12 +527,21 @@ class ComposeRequest(_message.Message):
         render: Global___RenderOptions | None = ...,
         include_local_scores: _builtins.bool = ...,
         no_providers: _builtins.bool = ...,
+        max_frames_per_source: _builtins.int = ...,
+        budget_split: Global___BudgetSplit.ValueType = ...,
+        budget_weights: _abc.Iterable[_strategy_pb2.ProviderWeight] | None = ...,
+        tokenizer: _builtins.str = ...,
+        safety_factor: _builtins.float = ...,
+        snapshots: Global___Snapshots.ValueType = ...,
+        fold_min_tokens: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["collect_timeout", b"collect_timeout", "render", b"render", "rerank", b"rerank", "strategy", b"strategy"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_fold_min_tokens", b"_fold_min_tokens", "collect_timeout", b"collect_timeout", "fold_min_tokens", b"fold_min_tokens", "render", b"render", "rerank", b"rerank", "strategy", b"strategy"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["anchors", b"anchors", "as_of", b"as_of", "collect_timeout", b"collect_timeout", "duplicates", b"duplicates", "expect_pushes", b"expect_pushes", "floors", b"floors", "goal", b"goal", "include_local_scores", b"include_local_scores", "inline_lanes", b"inline_lanes", "kinds", b"kinds", "max_frames", b"max_frames", "max_frames_per_provider", b"max_frames_per_provider", "max_tokens", b"max_tokens", "no_providers", b"no_providers", "partial_lanes", b"partial_lanes", "placement", b"placement", "providers", b"providers", "query_text", b"query_text", "render", b"render", "request_id", b"request_id", "required_providers", b"required_providers", "rerank", b"rerank", "strategy", b"strategy"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_fold_min_tokens", b"_fold_min_tokens", "anchors", b"anchors", "as_of", b"as_of", "budget_split", b"budget_split", "budget_weights", b"budget_weights", "collect_timeout", b"collect_timeout", "duplicates", b"duplicates", "expect_pushes", b"expect_pushes", "floors", b"floors", "fold_min_tokens", b"fold_min_tokens", "goal", b"goal", "include_local_scores", b"include_local_scores", "inline_lanes", b"inline_lanes", "kinds", b"kinds", "max_frames", b"max_frames", "max_frames_per_provider", b"max_frames_per_provider", "max_frames_per_source", b"max_frames_per_source", "max_tokens", b"max_tokens", "no_providers", b"no_providers", "partial_lanes", b"partial_lanes", "placement", b"placement", "providers", b"providers", "query_text", b"query_text", "render", b"render", "request_id", b"request_id", "required_providers", b"required_providers", "rerank", b"rerank", "safety_factor", b"safety_factor", "snapshots", b"snapshots", "strategy", b"strategy", "tokenizer", b"tokenizer"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__fold_min_tokens: _TypeAlias = _typing.Literal["fold_min_tokens"]  # noqa: Y015
+    _WhichOneofArgType__fold_min_tokens: _TypeAlias = _typing.Literal["_fold_min_tokens", b"_fold_min_tokens"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__fold_min_tokens) -> _WhichOneofReturnType__fold_min_tokens | None: ...
 
 Global___ComposeRequest: _TypeAlias = ComposeRequest  # noqa: Y015
 
@@ -453,6 +557,7 @@ class ComposeResponse(_message.Message):
     CITATIONS_FIELD_NUMBER: _builtins.int
     AUDIT_FIELD_NUMBER: _builtins.int
     COMPLETED_FIELD_NUMBER: _builtins.int
+    SNAPSHOT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def accepted(self) -> Global___Accepted:
         """First: the request was taken."""
@@ -477,6 +582,10 @@ class ComposeResponse(_message.Message):
     def completed(self) -> _composition_pb2.Completed:
         """Last: everything was sent."""
 
+    @_builtins.property
+    def snapshot(self) -> Global___Snapshot:
+        """Part of a composition that the next one supersedes; before the first of these that is none."""
+
     def __init__(
         self,
         *,
@@ -486,16 +595,74 @@ class ComposeResponse(_message.Message):
         citations: Global___CitationBatch | None = ...,
         audit: Global___AuditBatch | None = ...,
         completed: _composition_pb2.Completed | None = ...,
+        snapshot: Global___Snapshot | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "audit", b"audit", "citations", b"citations", "completed", b"completed", "lane_update", b"lane_update", "message", b"message", "placed", b"placed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "audit", b"audit", "citations", b"citations", "completed", b"completed", "lane_update", b"lane_update", "message", b"message", "placed", b"placed", "snapshot", b"snapshot"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "audit", b"audit", "citations", b"citations", "completed", b"completed", "lane_update", b"lane_update", "message", b"message", "placed", b"placed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "audit", b"audit", "citations", b"citations", "completed", b"completed", "lane_update", b"lane_update", "message", b"message", "placed", b"placed", "snapshot", b"snapshot"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["accepted", "lane_update", "placed", "citations", "audit", "completed"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["accepted", "lane_update", "placed", "citations", "audit", "completed", "snapshot"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
 Global___ComposeResponse: _TypeAlias = ComposeResponse  # noqa: Y015
+
+@_typing.final
+class Snapshot(_message.Message):
+    """Part of a composition of the lanes that have ended so far: the placed frames, the citations, the audit, one Completed,
+    in this order. A snapshot of a higher number, or the composition itself, supersedes it whole. Its ranking is the
+    policy's, without the reranker.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NUMBER_FIELD_NUMBER: _builtins.int
+    COLLECTING_FIELD_NUMBER: _builtins.int
+    PLACED_FIELD_NUMBER: _builtins.int
+    CITATIONS_FIELD_NUMBER: _builtins.int
+    AUDIT_FIELD_NUMBER: _builtins.int
+    COMPLETED_FIELD_NUMBER: _builtins.int
+    number: _builtins.int
+    """Which one, from 1."""
+    @_builtins.property
+    def collecting(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Lanes that had not ended, in lane order: none of their frames is in it. They come with its last part, completed."""
+
+    @_builtins.property
+    def placed(self) -> Global___PlacedBatch:
+        """Placed frames."""
+
+    @_builtins.property
+    def citations(self) -> Global___CitationBatch:
+        """Citations."""
+
+    @_builtins.property
+    def audit(self) -> Global___AuditBatch:
+        """Audit rows."""
+
+    @_builtins.property
+    def completed(self) -> _composition_pb2.Completed:
+        """Its end; until it has come the snapshot is not whole."""
+
+    def __init__(
+        self,
+        *,
+        number: _builtins.int = ...,
+        collecting: _abc.Iterable[_builtins.str] | None = ...,
+        placed: Global___PlacedBatch | None = ...,
+        citations: Global___CitationBatch | None = ...,
+        audit: Global___AuditBatch | None = ...,
+        completed: _composition_pb2.Completed | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["audit", b"audit", "citations", b"citations", "completed", b"completed", "part", b"part", "placed", b"placed"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit", b"audit", "citations", b"citations", "collecting", b"collecting", "completed", b"completed", "number", b"number", "part", b"part", "placed", b"placed"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_part: _TypeAlias = _typing.Literal["placed", "citations", "audit", "completed"]  # noqa: Y015
+    _WhichOneofArgType_part: _TypeAlias = _typing.Literal["part", b"part"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_part) -> _WhichOneofReturnType_part | None: ...
+
+Global___Snapshot: _TypeAlias = Snapshot  # noqa: Y015
 
 @_typing.final
 class Accepted(_message.Message):
@@ -722,10 +889,13 @@ class ProviderInfo(_message.Message):
     SCALE_FIELD_NUMBER: _builtins.int
     QUARANTINED_SECONDS_FIELD_NUMBER: _builtins.int
     LAST_SEEN_FIELD_NUMBER: _builtins.int
+    CIRCUIT_OPEN_SECONDS_FIELD_NUMBER: _builtins.int
     provider_id: _builtins.str
     """Its name."""
     quarantined_seconds: _builtins.int
-    """Seconds that it still sits out for a lie; 0: it does not."""
+    """Seconds that it still sits out, for a lie or by an operator's word; 0: it does not."""
+    circuit_open_seconds: _builtins.int
+    """Seconds until it is tried again after it failed too often in a row; 0: it is asked."""
     @_builtins.property
     def instances(self) -> _containers.RepeatedCompositeFieldContainer[Global___InstanceInfo]:
         """Its attached instances, by instance id; empty: known and not attached."""
@@ -751,10 +921,11 @@ class ProviderInfo(_message.Message):
         scale: _frame_pb2.ScoreScale | None = ...,
         quarantined_seconds: _builtins.int = ...,
         last_seen: _timestamp_pb2.Timestamp | None = ...,
+        circuit_open_seconds: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["last_seen", b"last_seen", "scale", b"scale"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["instances", b"instances", "kinds", b"kinds", "last_seen", b"last_seen", "provider_id", b"provider_id", "quarantined_seconds", b"quarantined_seconds", "scale", b"scale"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["circuit_open_seconds", b"circuit_open_seconds", "instances", b"instances", "kinds", b"kinds", "last_seen", b"last_seen", "provider_id", b"provider_id", "quarantined_seconds", b"quarantined_seconds", "scale", b"scale"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -858,6 +1029,7 @@ class StrategyInfo(_message.Message):
     DEFAULT_FIELD_NUMBER: _builtins.int
     ALLOWED_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
+    DEFAULT_PARAMS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Its name."""
     description: _builtins.str
@@ -874,6 +1046,10 @@ class StrategyInfo(_message.Message):
     def parameters(self) -> _containers.RepeatedCompositeFieldContainer[Global___StrategyParameter]:
         """Its parameters."""
 
+    @_builtins.property
+    def default_params(self) -> _struct_pb2.Struct:
+        """With what parameters it serves requests that name none; absent where it does not, or takes none."""
+
     def __init__(
         self,
         *,
@@ -884,10 +1060,11 @@ class StrategyInfo(_message.Message):
         default: _builtins.bool = ...,
         allowed: _builtins.bool = ...,
         version: _builtins.str = ...,
+        default_params: _struct_pb2.Struct | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["default_params", b"default_params"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed", b"allowed", "compares_raw_scores", b"compares_raw_scores", "default", b"default", "description", b"description", "name", b"name", "parameters", b"parameters", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed", b"allowed", "compares_raw_scores", b"compares_raw_scores", "default", b"default", "default_params", b"default_params", "description", b"description", "name", b"name", "parameters", b"parameters", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -951,25 +1128,45 @@ Global___GetCompositionRequest: _TypeAlias = GetCompositionRequest  # noqa: Y015
 
 @_typing.final
 class GetCompositionResponse(_message.Message):
-    """One recorded composition."""
+    """Part of a recorded composition, in the order of these fields."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     COMPOSITION_FIELD_NUMBER: _builtins.int
+    PLACED_FIELD_NUMBER: _builtins.int
+    CITATIONS_FIELD_NUMBER: _builtins.int
+    AUDIT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def composition(self) -> Global___CompositionRecord:
-        """The composition."""
+        """First, once: the composition."""
+
+    @_builtins.property
+    def placed(self) -> Global___PlacedBatch:
+        """The placed frames in prompt order; only where the operator keeps content."""
+
+    @_builtins.property
+    def citations(self) -> Global___CitationBatch:
+        """The citations in prompt order."""
+
+    @_builtins.property
+    def audit(self) -> Global___AuditBatch:
+        """The audit rows, many to a message."""
 
     def __init__(
         self,
         *,
         composition: Global___CompositionRecord | None = ...,
+        placed: Global___PlacedBatch | None = ...,
+        citations: Global___CitationBatch | None = ...,
+        audit: Global___AuditBatch | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["composition", b"composition"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["audit", b"audit", "citations", b"citations", "composition", b"composition", "part", b"part", "placed", b"placed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["composition", b"composition"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit", b"audit", "citations", b"citations", "composition", b"composition", "part", b"part", "placed", b"placed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType_part: _TypeAlias = _typing.Literal["composition", "placed", "citations", "audit"]  # noqa: Y015
+    _WhichOneofArgType_part: _TypeAlias = _typing.Literal["part", b"part"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_part) -> _WhichOneofReturnType_part | None: ...
 
 Global___GetCompositionResponse: _TypeAlias = GetCompositionResponse  # noqa: Y015
 
@@ -985,6 +1182,8 @@ class ListCompositionsRequest(_message.Message):
     MADE_BEFORE_FIELD_NUMBER: _builtins.int
     PROVIDER_ID_FIELD_NUMBER: _builtins.int
     FRAME_ID_FIELD_NUMBER: _builtins.int
+    FATE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     """How many to a page, at most 1000; 0: 100."""
     page_token: _builtins.str
@@ -993,6 +1192,10 @@ class ListCompositionsRequest(_message.Message):
     """Only those in which this provider had a lane; empty: any."""
     frame_id: _builtins.str
     """Only those that were offered this frame; empty: any."""
+    fate: _composition_pb2.Fate.ValueType
+    """Only those that placed, or left out, such a frame; unspecified: either."""
+    reason: _builtins.str
+    """Only those that left out such a frame for this reason, such as OVER_BUDGET; empty: for any."""
     @_builtins.property
     def made_from(self) -> _timestamp_pb2.Timestamp:
         """Only those made at or after this."""
@@ -1010,10 +1213,12 @@ class ListCompositionsRequest(_message.Message):
         made_before: _timestamp_pb2.Timestamp | None = ...,
         provider_id: _builtins.str = ...,
         frame_id: _builtins.str = ...,
+        fate: _composition_pb2.Fate.ValueType = ...,
+        reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["made_before", b"made_before", "made_from", b"made_from"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["frame_id", b"frame_id", "made_before", b"made_before", "made_from", b"made_from", "page_size", b"page_size", "page_token", b"page_token", "provider_id", b"provider_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fate", b"fate", "frame_id", b"frame_id", "made_before", b"made_before", "made_from", b"made_from", "page_size", b"page_size", "page_token", b"page_token", "provider_id", b"provider_id", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1031,7 +1236,7 @@ class ListCompositionsResponse(_message.Message):
     """Where the next page starts; empty: this was the last."""
     @_builtins.property
     def compositions(self) -> _containers.RepeatedCompositeFieldContainer[Global___CompositionRecord]:
-        """The compositions, without rows."""
+        """The compositions."""
 
     def __init__(
         self,
@@ -1058,11 +1263,26 @@ class CompositionRecord(_message.Message):
     MADE_AT_FIELD_NUMBER: _builtins.int
     SUMMARY_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
-    ROWS_FIELD_NUMBER: _builtins.int
+    SUBJECT_FIELD_NUMBER: _builtins.int
+    REQUEST_FIELD_NUMBER: _builtins.int
+    CONTENT_FIELD_NUMBER: _builtins.int
+    PREAMBLE_FIELD_NUMBER: _builtins.int
+    CLOSING_FIELD_NUMBER: _builtins.int
+    SEPARATOR_FIELD_NUMBER: _builtins.int
     composition_id: _builtins.str
     """Its id."""
     request_id: _builtins.str
     """The request's name."""
+    subject: _builtins.str
+    """Who asked, by the credential; empty where callers need none."""
+    content: _builtins.bool
+    """Whether the placed frames and the texts around them were kept."""
+    preamble: _builtins.str
+    """The text above the evidence; only with content."""
+    closing: _builtins.str
+    """The text below the evidence; only with content."""
+    separator: _builtins.str
+    """What stands between two blocks; only with content."""
     @_builtins.property
     def made_at(self) -> _timestamp_pb2.Timestamp:
         """When it was made."""
@@ -1076,8 +1296,8 @@ class CompositionRecord(_message.Message):
         """Its usage."""
 
     @_builtins.property
-    def rows(self) -> _containers.RepeatedCompositeFieldContainer[_composition_pb2.AuditRow]:
-        """Its audit's rows; left out of lists."""
+    def request(self) -> Global___ComposeRequest:
+        """The request without its inline frames, and without goal, question and anchors where the operator keeps no content."""
 
     def __init__(
         self,
@@ -1087,11 +1307,16 @@ class CompositionRecord(_message.Message):
         made_at: _timestamp_pb2.Timestamp | None = ...,
         summary: _composition_pb2.AuditSummary | None = ...,
         usage: _composition_pb2.Usage | None = ...,
-        rows: _abc.Iterable[_composition_pb2.AuditRow] | None = ...,
+        subject: _builtins.str = ...,
+        request: Global___ComposeRequest | None = ...,
+        content: _builtins.bool = ...,
+        preamble: _builtins.str = ...,
+        closing: _builtins.str = ...,
+        separator: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["made_at", b"made_at", "summary", b"summary", "usage", b"usage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["made_at", b"made_at", "request", b"request", "summary", b"summary", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["composition_id", b"composition_id", "made_at", b"made_at", "request_id", b"request_id", "rows", b"rows", "summary", b"summary", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["closing", b"closing", "composition_id", b"composition_id", "content", b"content", "made_at", b"made_at", "preamble", b"preamble", "request", b"request", "request_id", b"request_id", "separator", b"separator", "subject", b"subject", "summary", b"summary", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1177,3 +1402,133 @@ class ReportAttributionResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ReportAttributionResponse: _TypeAlias = ReportAttributionResponse  # noqa: Y015
+
+@_typing.final
+class GetProviderStatisticsRequest(_message.Message):
+    """Which window of time."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MADE_FROM_FIELD_NUMBER: _builtins.int
+    MADE_BEFORE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def made_from(self) -> _timestamp_pb2.Timestamp:
+        """Only compositions made at or after this; left out: from the first kept."""
+
+    @_builtins.property
+    def made_before(self) -> _timestamp_pb2.Timestamp:
+        """Only compositions made before this; left out: to the last kept."""
+
+    def __init__(
+        self,
+        *,
+        made_from: _timestamp_pb2.Timestamp | None = ...,
+        made_before: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["made_before", b"made_before", "made_from", b"made_from"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["made_before", b"made_before", "made_from", b"made_from"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetProviderStatisticsRequest: _TypeAlias = GetProviderStatisticsRequest  # noqa: Y015
+
+@_typing.final
+class GetProviderStatisticsResponse(_message.Message):
+    """Every provider that had a lane in the window, by name."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROVIDERS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def providers(self) -> _containers.RepeatedCompositeFieldContainer[Global___ProviderStatistics]:
+        """The providers."""
+
+    def __init__(
+        self,
+        *,
+        providers: _abc.Iterable[Global___ProviderStatistics] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["providers", b"providers"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetProviderStatisticsResponse: _TypeAlias = GetProviderStatisticsResponse  # noqa: Y015
+
+@_typing.final
+class ProviderStatistics(_message.Message):
+    """How one provider fared."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROVIDER_ID_FIELD_NUMBER: _builtins.int
+    ASKED_FIELD_NUMBER: _builtins.int
+    ANSWERED_FIELD_NUMBER: _builtins.int
+    LATE_FIELD_NUMBER: _builtins.int
+    FAILED_FIELD_NUMBER: _builtins.int
+    LIED_FIELD_NUMBER: _builtins.int
+    NOT_ASKED_FIELD_NUMBER: _builtins.int
+    OFFERED_FIELD_NUMBER: _builtins.int
+    PLACED_FIELD_NUMBER: _builtins.int
+    TOKENS_PLACED_FIELD_NUMBER: _builtins.int
+    SELECTED_FIELD_NUMBER: _builtins.int
+    RENDERED_FIELD_NUMBER: _builtins.int
+    CITED_FIELD_NUMBER: _builtins.int
+    TOKENS_PER_CITATION_FIELD_NUMBER: _builtins.int
+    provider_id: _builtins.str
+    """Its name."""
+    asked: _builtins.int
+    """Requests that asked it, or waited for its push."""
+    answered: _builtins.int
+    """Those that it answered whole."""
+    late: _builtins.int
+    """Those that it did not answer whole in time."""
+    failed: _builtins.int
+    """Those in which it said that it could not, or was lost."""
+    lied: _builtins.int
+    """Those in which it lied."""
+    not_asked: _builtins.int
+    """Those that would have asked it while it was away or sat out."""
+    offered: _builtins.int
+    """Frames offered."""
+    placed: _builtins.int
+    """Frames placed."""
+    tokens_placed: _builtins.int
+    """Tokens of their blocks."""
+    selected: _builtins.int
+    """Placed frames that an agent was observed to choose."""
+    rendered: _builtins.int
+    """Placed frames that were observed in a prompt."""
+    cited: _builtins.int
+    """Placed frames that an answer was observed to cite."""
+    tokens_per_citation: _builtins.float
+    """Tokens placed for each citation; left out: none was observed."""
+    def __init__(
+        self,
+        *,
+        provider_id: _builtins.str = ...,
+        asked: _builtins.int = ...,
+        answered: _builtins.int = ...,
+        late: _builtins.int = ...,
+        failed: _builtins.int = ...,
+        lied: _builtins.int = ...,
+        not_asked: _builtins.int = ...,
+        offered: _builtins.int = ...,
+        placed: _builtins.int = ...,
+        tokens_placed: _builtins.int = ...,
+        selected: _builtins.int = ...,
+        rendered: _builtins.int = ...,
+        cited: _builtins.int = ...,
+        tokens_per_citation: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_tokens_per_citation", b"_tokens_per_citation", "tokens_per_citation", b"tokens_per_citation"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_tokens_per_citation", b"_tokens_per_citation", "answered", b"answered", "asked", b"asked", "cited", b"cited", "failed", b"failed", "late", b"late", "lied", b"lied", "not_asked", b"not_asked", "offered", b"offered", "placed", b"placed", "provider_id", b"provider_id", "rendered", b"rendered", "selected", b"selected", "tokens_per_citation", b"tokens_per_citation", "tokens_placed", b"tokens_placed"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__tokens_per_citation: _TypeAlias = _typing.Literal["tokens_per_citation"]  # noqa: Y015
+    _WhichOneofArgType__tokens_per_citation: _TypeAlias = _typing.Literal["_tokens_per_citation", b"_tokens_per_citation"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__tokens_per_citation) -> _WhichOneofReturnType__tokens_per_citation | None: ...
+
+Global___ProviderStatistics: _TypeAlias = ProviderStatistics  # noqa: Y015

@@ -51,7 +51,7 @@ class ContextServiceStub:
                 request_serializer=contextbroker_dot_v1_dot_context__service__pb2.ListStrategiesRequest.SerializeToString,
                 response_deserializer=contextbroker_dot_v1_dot_context__service__pb2.ListStrategiesResponse.FromString,
                 _registered_method=True)
-        self.GetComposition = channel.unary_unary(
+        self.GetComposition = channel.unary_stream(
                 '/contextbroker.v1.ContextService/GetComposition',
                 request_serializer=contextbroker_dot_v1_dot_context__service__pb2.GetCompositionRequest.SerializeToString,
                 response_deserializer=contextbroker_dot_v1_dot_context__service__pb2.GetCompositionResponse.FromString,
@@ -65,6 +65,11 @@ class ContextServiceStub:
                 '/contextbroker.v1.ContextService/ReportAttribution',
                 request_serializer=contextbroker_dot_v1_dot_context__service__pb2.ReportAttributionRequest.SerializeToString,
                 response_deserializer=contextbroker_dot_v1_dot_context__service__pb2.ReportAttributionResponse.FromString,
+                _registered_method=True)
+        self.GetProviderStatistics = channel.unary_unary(
+                '/contextbroker.v1.ContextService/GetProviderStatistics',
+                request_serializer=contextbroker_dot_v1_dot_context__service__pb2.GetProviderStatisticsRequest.SerializeToString,
+                response_deserializer=contextbroker_dot_v1_dot_context__service__pb2.GetProviderStatisticsResponse.FromString,
                 _registered_method=True)
 
 
@@ -97,21 +102,29 @@ class ContextServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetComposition(self, request, context):
-        """One recorded composition. Not built yet: UNIMPLEMENTED.
+        """One recorded composition of the caller's tenant: its record, then its audit and what else was kept, many to a
+        message.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListCompositions(self, request, context):
-        """Recorded compositions, newest first. Not built yet: UNIMPLEMENTED.
+        """Recorded compositions of the caller's tenant, newest first.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReportAttribution(self, request, context):
-        """What became of placed frames. Not built yet: UNIMPLEMENTED.
+        """What became of placed frames. What was observed once stays observed; a report is taken whole or not at all.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetProviderStatistics(self, request, context):
+        """How each provider of the caller's tenant fared over a window of recorded compositions.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -135,7 +148,7 @@ def add_ContextServiceServicer_to_server(servicer, server):
                     request_deserializer=contextbroker_dot_v1_dot_context__service__pb2.ListStrategiesRequest.FromString,
                     response_serializer=contextbroker_dot_v1_dot_context__service__pb2.ListStrategiesResponse.SerializeToString,
             ),
-            'GetComposition': grpc.unary_unary_rpc_method_handler(
+            'GetComposition': grpc.unary_stream_rpc_method_handler(
                     servicer.GetComposition,
                     request_deserializer=contextbroker_dot_v1_dot_context__service__pb2.GetCompositionRequest.FromString,
                     response_serializer=contextbroker_dot_v1_dot_context__service__pb2.GetCompositionResponse.SerializeToString,
@@ -149,6 +162,11 @@ def add_ContextServiceServicer_to_server(servicer, server):
                     servicer.ReportAttribution,
                     request_deserializer=contextbroker_dot_v1_dot_context__service__pb2.ReportAttributionRequest.FromString,
                     response_serializer=contextbroker_dot_v1_dot_context__service__pb2.ReportAttributionResponse.SerializeToString,
+            ),
+            'GetProviderStatistics': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetProviderStatistics,
+                    request_deserializer=contextbroker_dot_v1_dot_context__service__pb2.GetProviderStatisticsRequest.FromString,
+                    response_serializer=contextbroker_dot_v1_dot_context__service__pb2.GetProviderStatisticsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -255,7 +273,7 @@ class ContextService:
             wait_for_ready=None,
             timeout=None,
             metadata=None):
-        return grpc.experimental.unary_unary(
+        return grpc.experimental.unary_stream(
             request,
             target,
             '/contextbroker.v1.ContextService/GetComposition',
@@ -315,6 +333,33 @@ class ContextService:
             '/contextbroker.v1.ContextService/ReportAttribution',
             contextbroker_dot_v1_dot_context__service__pb2.ReportAttributionRequest.SerializeToString,
             contextbroker_dot_v1_dot_context__service__pb2.ReportAttributionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetProviderStatistics(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/contextbroker.v1.ContextService/GetProviderStatistics',
+            contextbroker_dot_v1_dot_context__service__pb2.GetProviderStatisticsRequest.SerializeToString,
+            contextbroker_dot_v1_dot_context__service__pb2.GetProviderStatisticsResponse.FromString,
             options,
             channel_credentials,
             insecure,

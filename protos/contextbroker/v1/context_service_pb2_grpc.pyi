@@ -44,12 +44,16 @@ class ContextServiceStub:
     """The providers known to the broker."""
     ListStrategies: _grpc.UnaryUnaryMultiCallable[_context_service_pb2.ListStrategiesRequest, _context_service_pb2.ListStrategiesResponse]
     """The ranking policies, and which of them compare raw scores."""
-    GetComposition: _grpc.UnaryUnaryMultiCallable[_context_service_pb2.GetCompositionRequest, _context_service_pb2.GetCompositionResponse]
-    """One recorded composition. Not built yet: UNIMPLEMENTED."""
+    GetComposition: _grpc.UnaryStreamMultiCallable[_context_service_pb2.GetCompositionRequest, _context_service_pb2.GetCompositionResponse]
+    """One recorded composition of the caller's tenant: its record, then its audit and what else was kept, many to a
+    message.
+    """
     ListCompositions: _grpc.UnaryUnaryMultiCallable[_context_service_pb2.ListCompositionsRequest, _context_service_pb2.ListCompositionsResponse]
-    """Recorded compositions, newest first. Not built yet: UNIMPLEMENTED."""
+    """Recorded compositions of the caller's tenant, newest first."""
     ReportAttribution: _grpc.UnaryUnaryMultiCallable[_context_service_pb2.ReportAttributionRequest, _context_service_pb2.ReportAttributionResponse]
-    """What became of placed frames. Not built yet: UNIMPLEMENTED."""
+    """What became of placed frames. What was observed once stays observed; a report is taken whole or not at all."""
+    GetProviderStatistics: _grpc.UnaryUnaryMultiCallable[_context_service_pb2.GetProviderStatisticsRequest, _context_service_pb2.GetProviderStatisticsResponse]
+    """How each provider of the caller's tenant fared over a window of recorded compositions."""
 
 @_typing.type_check_only
 class ContextServiceAsyncStub(ContextServiceStub):
@@ -67,12 +71,16 @@ class ContextServiceAsyncStub(ContextServiceStub):
     """The providers known to the broker."""
     ListStrategies: _aio.UnaryUnaryMultiCallable[_context_service_pb2.ListStrategiesRequest, _context_service_pb2.ListStrategiesResponse]  # type: ignore[assignment]
     """The ranking policies, and which of them compare raw scores."""
-    GetComposition: _aio.UnaryUnaryMultiCallable[_context_service_pb2.GetCompositionRequest, _context_service_pb2.GetCompositionResponse]  # type: ignore[assignment]
-    """One recorded composition. Not built yet: UNIMPLEMENTED."""
+    GetComposition: _aio.UnaryStreamMultiCallable[_context_service_pb2.GetCompositionRequest, _context_service_pb2.GetCompositionResponse]  # type: ignore[assignment]
+    """One recorded composition of the caller's tenant: its record, then its audit and what else was kept, many to a
+    message.
+    """
     ListCompositions: _aio.UnaryUnaryMultiCallable[_context_service_pb2.ListCompositionsRequest, _context_service_pb2.ListCompositionsResponse]  # type: ignore[assignment]
-    """Recorded compositions, newest first. Not built yet: UNIMPLEMENTED."""
+    """Recorded compositions of the caller's tenant, newest first."""
     ReportAttribution: _aio.UnaryUnaryMultiCallable[_context_service_pb2.ReportAttributionRequest, _context_service_pb2.ReportAttributionResponse]  # type: ignore[assignment]
-    """What became of placed frames. Not built yet: UNIMPLEMENTED."""
+    """What became of placed frames. What was observed once stays observed; a report is taken whole or not at all."""
+    GetProviderStatistics: _aio.UnaryUnaryMultiCallable[_context_service_pb2.GetProviderStatisticsRequest, _context_service_pb2.GetProviderStatisticsResponse]  # type: ignore[assignment]
+    """How each provider of the caller's tenant fared over a window of recorded compositions."""
 
 class ContextServiceServicer(metaclass=_abc_1.ABCMeta):
     """What an orchestrator calls. Errors are google.rpc.Status with an ErrorInfo of domain "contextbroker", and a
@@ -111,8 +119,10 @@ class ContextServiceServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _context_service_pb2.GetCompositionRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_context_service_pb2.GetCompositionResponse, _abc.Awaitable[_context_service_pb2.GetCompositionResponse]]:
-        """One recorded composition. Not built yet: UNIMPLEMENTED."""
+    ) -> _typing.Union[_abc.Iterator[_context_service_pb2.GetCompositionResponse], _abc.AsyncIterator[_context_service_pb2.GetCompositionResponse]]:
+        """One recorded composition of the caller's tenant: its record, then its audit and what else was kept, many to a
+        message.
+        """
 
     @_abc_1.abstractmethod
     def ListCompositions(
@@ -120,7 +130,7 @@ class ContextServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _context_service_pb2.ListCompositionsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_context_service_pb2.ListCompositionsResponse, _abc.Awaitable[_context_service_pb2.ListCompositionsResponse]]:
-        """Recorded compositions, newest first. Not built yet: UNIMPLEMENTED."""
+        """Recorded compositions of the caller's tenant, newest first."""
 
     @_abc_1.abstractmethod
     def ReportAttribution(
@@ -128,6 +138,14 @@ class ContextServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _context_service_pb2.ReportAttributionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_context_service_pb2.ReportAttributionResponse, _abc.Awaitable[_context_service_pb2.ReportAttributionResponse]]:
-        """What became of placed frames. Not built yet: UNIMPLEMENTED."""
+        """What became of placed frames. What was observed once stays observed; a report is taken whole or not at all."""
+
+    @_abc_1.abstractmethod
+    def GetProviderStatistics(
+        self,
+        request: _context_service_pb2.GetProviderStatisticsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_context_service_pb2.GetProviderStatisticsResponse, _abc.Awaitable[_context_service_pb2.GetProviderStatisticsResponse]]:
+        """How each provider of the caller's tenant fared over a window of recorded compositions."""
 
 def add_ContextServiceServicer_to_server(servicer: ContextServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

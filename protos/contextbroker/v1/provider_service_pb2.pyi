@@ -117,7 +117,7 @@ class AttachResponse(_message.Message):
 
     @_builtins.property
     def drain(self) -> Global___Drain:
-        """The broker is stopping: finish open queries, then detach or reconnect."""
+        """This session has reached its age, or the broker is stopping: attach anew, then finish open queries and detach."""
 
     def __init__(
         self,
@@ -463,13 +463,16 @@ Global___Violation: _TypeAlias = Violation  # noqa: Y015
 
 @_typing.final
 class Drain(_message.Message):
-    """The broker is stopping."""
+    """The session is to end. Attach anew under the same instance_id first, over a new connection: until that session stands
+    this one is asked, so that no query misses the provider. Then Detach, finish open queries and end the call. A broker
+    that is stopping refuses the new session (UNAVAILABLE, STOPPING): finish, and attach again later.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     REMAINING_MS_FIELD_NUMBER: _builtins.int
     remaining_ms: _builtins.int
-    """Milliseconds until it closes the session."""
+    """Milliseconds until the broker closes the session."""
     def __init__(
         self,
         *,

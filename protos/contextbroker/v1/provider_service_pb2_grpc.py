@@ -53,7 +53,8 @@ class ProviderServiceServicer:
 
     def Attach(self, request_iterator, context):
         """A standing session: the provider says Hello, the broker sends it queries, and it answers each with batches of
-        frames and one LaneEnd. Attaching again under the same instance_id replaces the earlier session.
+        frames and one LaneEnd. Attaching again under the same instance_id replaces the earlier session: at once, or, where
+        that one was told to drain, by letting it finish its open queries.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -62,8 +63,10 @@ class ProviderServiceServicer:
     def Push(self, request_iterator, context):
         """Frames for one request from a service that holds no session: a header, then batches, then half-close. It may
         come before or after the Compose that names its request_id; early ones are held for a bounded time and size.
-        The answer is the same whether or not such a Compose exists. A delivery may hold as many frames as a lane is
+        The answer is the same whether or not such a Compose exists. A delivery may hold as many frames as any lane may be
         granted (RESOURCE_EXHAUSTED beyond), and there is one for each provider and request (ALREADY_EXISTS for a second).
+        Whoever pushes cannot know what the request grants its lane: what is beyond that is left out of the composition,
+        the best staying (PUSH_TRIMMED), and is no lie.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

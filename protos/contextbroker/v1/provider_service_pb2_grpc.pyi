@@ -35,13 +35,16 @@ class ProviderServiceStub:
     def __new__(cls, channel: _aio.Channel) -> ProviderServiceAsyncStub: ...
     Attach: _grpc.StreamStreamMultiCallable[_provider_service_pb2.AttachRequest, _provider_service_pb2.AttachResponse]
     """A standing session: the provider says Hello, the broker sends it queries, and it answers each with batches of
-    frames and one LaneEnd. Attaching again under the same instance_id replaces the earlier session.
+    frames and one LaneEnd. Attaching again under the same instance_id replaces the earlier session: at once, or, where
+    that one was told to drain, by letting it finish its open queries.
     """
     Push: _grpc.StreamUnaryMultiCallable[_provider_service_pb2.PushRequest, _provider_service_pb2.PushResponse]
     """Frames for one request from a service that holds no session: a header, then batches, then half-close. It may
     come before or after the Compose that names its request_id; early ones are held for a bounded time and size.
-    The answer is the same whether or not such a Compose exists. A delivery may hold as many frames as a lane is
+    The answer is the same whether or not such a Compose exists. A delivery may hold as many frames as any lane may be
     granted (RESOURCE_EXHAUSTED beyond), and there is one for each provider and request (ALREADY_EXISTS for a second).
+    Whoever pushes cannot know what the request grants its lane: what is beyond that is left out of the composition,
+    the best staying (PUSH_TRIMMED), and is no lie.
     """
 
 @_typing.type_check_only
@@ -51,13 +54,16 @@ class ProviderServiceAsyncStub(ProviderServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     Attach: _aio.StreamStreamMultiCallable[_provider_service_pb2.AttachRequest, _provider_service_pb2.AttachResponse]  # type: ignore[assignment]
     """A standing session: the provider says Hello, the broker sends it queries, and it answers each with batches of
-    frames and one LaneEnd. Attaching again under the same instance_id replaces the earlier session.
+    frames and one LaneEnd. Attaching again under the same instance_id replaces the earlier session: at once, or, where
+    that one was told to drain, by letting it finish its open queries.
     """
     Push: _aio.StreamUnaryMultiCallable[_provider_service_pb2.PushRequest, _provider_service_pb2.PushResponse]  # type: ignore[assignment]
     """Frames for one request from a service that holds no session: a header, then batches, then half-close. It may
     come before or after the Compose that names its request_id; early ones are held for a bounded time and size.
-    The answer is the same whether or not such a Compose exists. A delivery may hold as many frames as a lane is
+    The answer is the same whether or not such a Compose exists. A delivery may hold as many frames as any lane may be
     granted (RESOURCE_EXHAUSTED beyond), and there is one for each provider and request (ALREADY_EXISTS for a second).
+    Whoever pushes cannot know what the request grants its lane: what is beyond that is left out of the composition,
+    the best staying (PUSH_TRIMMED), and is no lie.
     """
 
 class ProviderServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -70,7 +76,8 @@ class ProviderServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_provider_service_pb2.AttachResponse], _abc.AsyncIterator[_provider_service_pb2.AttachResponse]]:
         """A standing session: the provider says Hello, the broker sends it queries, and it answers each with batches of
-        frames and one LaneEnd. Attaching again under the same instance_id replaces the earlier session.
+        frames and one LaneEnd. Attaching again under the same instance_id replaces the earlier session: at once, or, where
+        that one was told to drain, by letting it finish its open queries.
         """
 
     @_abc_1.abstractmethod
@@ -81,8 +88,10 @@ class ProviderServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_provider_service_pb2.PushResponse, _abc.Awaitable[_provider_service_pb2.PushResponse]]:
         """Frames for one request from a service that holds no session: a header, then batches, then half-close. It may
         come before or after the Compose that names its request_id; early ones are held for a bounded time and size.
-        The answer is the same whether or not such a Compose exists. A delivery may hold as many frames as a lane is
+        The answer is the same whether or not such a Compose exists. A delivery may hold as many frames as any lane may be
         granted (RESOURCE_EXHAUSTED beyond), and there is one for each provider and request (ALREADY_EXISTS for a second).
+        Whoever pushes cannot know what the request grants its lane: what is beyond that is left out of the composition,
+        the best staying (PUSH_TRIMMED), and is no lie.
         """
 
 def add_ProviderServiceServicer_to_server(servicer: ProviderServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

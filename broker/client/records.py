@@ -1,0 +1,186 @@
+"""What both clients share of the record: questions about it made of keywords, and what is reported to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypedDict
+
+from contextbroker.v1 import composition_pb2
+from contextbroker.v1 import context_service_pb2 as pb
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from broker.client.calls import parsed
+from broker.core.given import given
+from broker.core.records import Observation
+from broker.errors import FieldViolation, InvalidArgument
+from broker.wire.listings import MICROS
+from broker.wire.records import ListedComposition, read_listed
+from broker.wire.typed import held, require
+
+GET_COMPOSITION = "/contextbroker.v1.ContextService/GetComposition"
+LIST_COMPOSITIONS = "/contextbroker.v1.ContextService/ListCompositions"
+REPORT_ATTRIBUTION = "/contextbroker.v1.ContextService/ReportAttribution"
+PROVIDER_STATISTICS = "/contextbroker.v1.ContextService/GetProviderStatistics"
+
+PAGE = 100
+"""Compositions that are fetched at once."""
+
+MOST_TO_A_PAGE = 1000
+"""The contract's cap on a page."""
+
+_END = 253_402_300_800
+"""The first second since the epoch that no timestamp reaches: the year 10000."""
+
+_LONGEST_ID = 128
+
+
+class CompositionFilter(TypedDict, total=False):
+    """Which compositions are meant: those that all of this is true of.
+
+    Attributes:
+        made_from: Made then or later, in seconds since the epoch; None: at any time.
+        made_before: Made before then; None: at any time.
+        provider: Had a lane; empty: any. With ``frame_id``, ``placed`` or ``reason`` it is also whose frame is meant.
+        frame_id: Was offered; empty: any.
+        placed: Whether such a frame was placed (True) or left out (False); None: either.
+        reason: Why such a frame was left out, one of ``Reason``; empty: for any reason.
+    """
+
+    made_from: float | None
+    made_before: float | None
+    provider: str
+    frame_id: str
+    placed: bool | None
+    reason: str
+
+
+def composition_data(composition_id: str) -> bytes:
+    """Asks for one composition.
+
+    Raises:
+        InvalidArgument: The id is of another type (``FIELD_INVALID``), or can be none (``COMPOSITION_ID``).
+    """
+    _check_id(composition_id)
+    return pb.GetCompositionRequest(composition_id=composition_id).SerializeToString()
+
+
+class Pages:
+    """The pages of a list, one after the other.
+
+    Args:
+        wanted: Which compositions.
+        page_size: Compositions to a page, 1 to :data:`MOST_TO_A_PAGE`.
+
+    Raises:
+        TypeError: There is no such part of a filter.
+        InvalidArgument: A value of another type (``FIELD_INVALID``), or out of its range (``OUT_OF_RANGE``).
+    """
+
+    def __init__(self, wanted: CompositionFilter, page_size: int = PAGE) -> None:
+        require(("page_size", page_size, int))
+        if not 1 <= page_size <= MOST_TO_A_PAGE:
+            raise _out_of_range("page_size", page_size, f"give 1 to {MOST_TO_A_PAGE}")
+        if unknown := wanted.keys() - CompositionFilter.__annotations__.keys():
+            known = ", ".join(CompositionFilter.__annotations__)
+            raise TypeError(f"compositions() takes no {min(unknown)!r}; there are {known}")
+        self._message = _list_message(page_size, **wanted)
+        self.more = True
+
+    def request(self) -> bytes:
+        """Asks for the next page."""
+        return self._message.SerializeToString()
+
+    def take(self, data: bytes) -> Iterator[ListedComposition]:
+        """The compositions of the page that came, newest first; afterwards ``more`` says whether another follows."""
+        page = parsed(pb.ListCompositionsResponse, data)
+        # A page that ends where it began would be fetched for ever.
+        self.more = page.next_page_token not in ("", self._message.page_token)
+        self._message.page_token = page.next_page_token
+        return map(read_listed, page.compositions)
+
+
+def report_data(composition_id: str, observations: Iterable[Observation]) -> bytes:
+    """Reports what was observed of a composition's frames.
+
+    Raises:
+        InvalidArgument: A value of another type (``FIELD_INVALID``), or as :func:`composition_data`.
+    """
+    _check_id(composition_id)
+    observations = held(observations)
+    require(("observations", observations, Iterable[Observation]))
+    message = pb.ReportAttributionRequest(composition_id=composition_id)
+    for index, seen in enumerate(observations):
+        part = message.frames.add(selected=seen.selected, rendered=seen.rendered, cited=seen.cited)
+        try:
+            part.frame.provider_id, part.frame.frame_id = seen.provider, seen.frame_id
+        except ValueError:
+            raise _malformed(f"observations[{index}]") from None
+    return message.SerializeToString()
+
+
+def statistics_data(made_from: float | None, made_before: float | None) -> bytes:
+    """Asks how providers fared in a window, in seconds since the epoch.
+
+    Raises:
+        InvalidArgument: A time is of another type (``FIELD_INVALID``), or out of its range (``OUT_OF_RANGE``).
+    """
+    return pb.GetProviderStatisticsRequest(
+        made_from=_moment("made_from", made_from), made_before=_moment("made_before", made_before)
+    ).SerializeToString()
+
+
+def _list_message(
+    page_size: int,
+    *,
+    made_from: float | None = None,
+    made_before: float | None = None,
+    provider: str = "",
+    frame_id: str = "",
+    placed: bool | None = None,
+    reason: str = "",
+) -> pb.ListCompositionsRequest:
+    texts = {"provider": provider, "frame_id": frame_id, "reason": reason}
+    require(("placed", placed, bool | None), *((name, text, str) for name, text in texts.items()))
+    message = pb.ListCompositionsRequest(
+        page_size=page_size,
+        made_from=_moment("made_from", made_from),
+        made_before=_moment("made_before", made_before),
+    )
+    if placed is not None:
+        message.fate = composition_pb2.FATE_INCLUDED if placed else composition_pb2.FATE_EXCLUDED
+    for name, text in texts.items():
+        try:
+            setattr(message, "provider_id" if name == "provider" else name, text)
+        except ValueError:
+            raise _malformed(name) from None
+    return message
+
+
+def _moment(name: str, seconds: float | None) -> Timestamp | None:
+    require((name, seconds, float | None))
+    if seconds is None:
+        return None
+    if not 0 <= seconds < _END:
+        raise _out_of_range(name, seconds, "give seconds since the epoch")
+    moment = Timestamp()
+    moment.FromMicroseconds(round(seconds * MICROS))
+    return moment
+
+
+def _check_id(composition_id: str) -> None:
+    require(("composition_id", composition_id, str))
+    try:
+        fits = 1 <= len(composition_id.encode()) <= _LONGEST_ID
+    except UnicodeEncodeError:
+        fits = False
+    if not fits:
+        text = f"give the id of a composition, as the broker made it; it has at most {_LONGEST_ID} bytes"
+        raise InvalidArgument.of([FieldViolation("composition_id", "COMPOSITION_ID", text)])
+
+
+def _out_of_range(name: str, value: float, advice: str) -> InvalidArgument:
+    return InvalidArgument.of([FieldViolation(name, "OUT_OF_RANGE", f"{given(value)} is out of range; {advice}")])
+
+
+def _malformed(name: str) -> InvalidArgument:
+    return InvalidArgument.of([FieldViolation(name, "TEXT_MALFORMED", "has a lone surrogate; send valid text")])

@@ -1,0 +1,61 @@
+"""Role tokens: marks by which common chat formats tell whose turn it is, or where a text ends.
+
+In a content they are data and stay as they are: a model's own tokenizer must not read them as such, and how many there
+are is told in the audit. Nothing is claimed of a content that has none. Sources: the models' tokenizer configurations
+and chat templates, as their makers publish them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+FORMATS: Mapping[str, tuple[str, ...]] = {
+    "ChatML": ("<|im_start|>", "<|im_end|>", "<|im_sep|>"),
+    "GPT": ("<|endoftext|>", "<|endofprompt|>", "<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>"),
+    "Harmony": (
+        "<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|constrain|>", "<|return|>", "<|call|>",
+        "<|startoftext|>",
+    ),
+    "Llama 2": ("<s>", "</s>", "[INST]", "[/INST]", "<<SYS>>", "<</SYS>>"),
+    "Llama 3": (
+        "<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|eom_id|>",
+        "<|python_tag|>",
+    ),
+    "Llama 4": ("<|header_start|>", "<|header_end|>", "<|eot|>", "<|eom|>"),
+    "Mistral": (
+        "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_CALLS]",
+        "[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[TOOL_CONTENT]",
+    ),
+    "Gemma": ("<bos>", "<eos>", "<start_of_turn>", "<end_of_turn>"),
+    "Phi": ("<|system|>", "<|user|>", "<|assistant|>", "<|tool|>", "<|tool_call|>", "<|tool_response|>"),
+    "Qwen": ("<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", "<|endoftext|>"),
+    "DeepSeek": (
+        "<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>", "<｜tool▁calls▁begin｜>",
+        "<｜tool▁calls▁end｜>", "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>", "<｜tool▁outputs▁begin｜>",
+        "<｜tool▁outputs▁end｜>", "<｜tool▁sep｜>",
+    ),
+    "Command R": (
+        "<|START_OF_TURN_TOKEN|>", "<|END_OF_TURN_TOKEN|>", "<|SYSTEM_TOKEN|>", "<|USER_TOKEN|>", "<|CHATBOT_TOKEN|>",
+        "<BOS_TOKEN>", "<EOS_TOKEN>",
+    ),
+    "GLM": ("[gMASK]", "<sop>", "<eop>", "<|observation|>"),
+    "Granite": ("<|start_of_role|>", "<|end_of_role|>"),
+}  # fmt: skip
+"""Tokens by the format that has them, each as it is written; some formats share some."""
+
+TURNS = ("Human:", "Assistant:")
+"""Words that begin a turn behind a blank line, or where the content begins, as in the prompts of early Claude."""
+
+_TOKENS = frozenset(token for tokens in FORMATS.values() for token in tokens)
+_LONGEST = max(map(len, _TOKENS))
+_MARK = re.compile(rf"<</?SYS>>|<[^<>\s]{{1,{_LONGEST}}}>|\[/?\w{{1,{_LONGEST}}}\]")
+"""What a token looks like. None goes on past the start of another, so that no text makes the search slow."""
+
+_TURN = re.compile(rf"\n\r?\n(?:{'|'.join(map(re.escape, TURNS))})")
+
+
+def role_tokens(content: str) -> int:
+    """How many role tokens stand in a content, none counted twice. The time is linear in the content."""
+    marks = sum(match[0] in _TOKENS for match in _MARK.finditer(content))
+    return marks + content.startswith(TURNS) + sum(1 for _ in _TURN.finditer(content))

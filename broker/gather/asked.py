@@ -1,0 +1,49 @@
+"""A query of one session's, and the asker's handle on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from broker.gather.fabric import Sink
+from broker.wire.events import Query, Rejection, Violation
+
+
+class Asked:
+    """One query.
+
+    Attributes:
+        query_id: Its name in the session.
+        query: What is asked.
+        deadline: Moment of the clock.
+        sink: Takes the answer.
+        sent: Whether it has left: from then on the provider may answer it.
+    """
+
+    __slots__ = ("_cancel", "_send", "deadline", "query", "query_id", "sent", "sink")
+
+    def __init__(
+        self,
+        query_id: str,
+        query: Query,
+        deadline: float,
+        sink: Sink,
+        cancel: Callable[[Asked], None],
+        send: Callable[[Rejection], None],
+    ) -> None:
+        """A query that was not sent; ``cancel`` takes it out of its session, ``send`` sends beside it."""
+        self.query_id = query_id
+        self.query = query
+        self.deadline = deadline
+        self.sink = sink
+        self.sent = False
+        self._cancel = cancel
+        self._send = send
+
+    def cancel(self) -> None:
+        """Stops the answer; the provider is told if it was asked."""
+        self._cancel(self)
+
+    def reject(self, violations: Sequence[Violation], /) -> None:
+        """Tells the provider what was not taken."""
+        if violations and self.sent:
+            self._send(Rejection(self.query_id, tuple(violations)))

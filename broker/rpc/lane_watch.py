@@ -1,0 +1,55 @@
+"""The lanes of one request as operators see them: each has a span of its own, and is counted and timed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from opentelemetry.trace import Span
+
+from broker.core.lanes import Lane
+from broker.gather.gathering import WantedLane
+from broker.rpc.observing import Observing
+from broker.telemetry.spans import failed, named, traceparent
+
+
+class LaneWatch:
+    """Watches the lanes of one request from the moment that it is made.
+
+    Attributes:
+        wanted: The lanes that are to be gathered; each knows its span, which its provider continues.
+    """
+
+    def __init__(self, observing: Observing, wanted: Sequence[WantedLane]) -> None:
+        """Begins to watch lanes; their spans are parts of the current one."""
+        self._metrics = observing.metrics
+        self._time = asyncio.get_running_loop().time
+        self._began = self._time()
+        self._open: dict[str, Span] = {}
+        self.wanted = tuple(self._watched(observing, lane) for lane in wanted)
+
+    def _watched(self, observing: Observing, lane: WantedLane) -> WantedLane:
+        span = observing.tracing.begin("lane", provider=lane.provider, pushed=lane.push is not None)
+        self._open[lane.provider] = span
+        self._metrics.lane_began()
+        return replace(lane, traceparent=traceparent(span))
+
+    def ended(self, lane: Lane) -> None:
+        """To be called with every lane as it ends."""
+        span = self._open.pop(lane.provider)
+        self._metrics.lane_left()
+        self._metrics.lane_ended(lane, self._time() - self._began)
+        violation = {} if lane.lie is None else {"violation": lane.lie.reason}
+        span.set_attributes(named(end=lane.end.value, frames_offered=lane.offered, **violation))
+        if not lane.end.answered:
+            failed(span, lane.end.value)
+        span.end()
+
+    def close(self) -> None:
+        """Lets go of lanes that did not end: their request did."""
+        for span in self._open.values():
+            self._metrics.lane_left()
+            failed(span, "CANCELLED")
+            span.end()
+        self._open = {}

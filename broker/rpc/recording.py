@@ -1,0 +1,123 @@
+"""Putting a composition on record before its end is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, replace
+
+import structlog
+from contextbroker.v1 import context_service_pb2 as pb
+
+from broker.auth.caller import Caller
+from broker.core.composition import AuditState, Composition
+from broker.errors import Unavailable
+from broker.rpc.large import in_thread_if
+from broker.rpc.observing import Observing
+from broker.store.engine import StoreUnavailable
+from broker.store.store import Store
+from broker.store.values import KeptComposition, KeptFrame, KeptLane
+from broker.wire.records import is_kept, record_head
+from broker.wire.requests import ComposeCall
+
+RETRY_AFTER = 2.0
+"""Seconds after which a store that was away may be back."""
+
+log = structlog.get_logger("broker.rpc")
+
+
+@dataclass(frozen=True, slots=True)
+class Recorder:
+    """Records what was answered.
+
+    Attributes:
+        store: Where; None: nothing is recorded.
+        required: Whether what cannot be recorded is no answer.
+        content: Whether what was asked and placed is kept too.
+        observing: What watches it for operators.
+    """
+
+    store: Store | None
+    required: bool
+    content: bool
+    observing: Observing
+
+    def keeps(self, message: pb.ComposeResponse) -> bool:
+        """Whether a message of an answer is to be given to :meth:`record`."""
+        return self.store is not None and is_kept(message, content=self.content)
+
+    async def record(
+        self,
+        composition: Composition,
+        call: ComposeCall,
+        caller: Caller,
+        parts: list[bytes],
+        *,
+        until: float,
+        large: bool,
+    ) -> AuditState:
+        """Records a composition; returns when it is committed, or known not to be.
+
+        Args:
+            composition: The composition.
+            call: What was asked.
+            caller: Who asked.
+            parts: The messages that :meth:`keeps` named, as they were sent.
+            until: Moment on the loop's clock after which its caller cannot be answered in time.
+            large: Whether it is large.
+
+        Raises:
+            Unavailable: ``AUDIT_UNAVAILABLE``: it could not be recorded, and must be.
+        """
+        if self.store is None:
+            return AuditState.NOT_KEPT
+        kept = await in_thread_if(large, _kept, composition, call, caller, parts, self.content)
+        began, state = time.monotonic(), AuditState.DEGRADED
+        try:
+            with self.observing.tracing.part("record"):
+                await self.store.record(kept, until - asyncio.get_running_loop().time())
+            state = AuditState.RECORDED
+        except StoreUnavailable as failure:
+            log.warning(
+                "composition not recorded", composition_id=composition.composition_id, why=str(failure), kept=False
+            )
+            if self.required:
+                raise Unavailable(
+                    "AUDIT_UNAVAILABLE",
+                    "the composition could not be recorded, which this broker requires; try again",
+                    retry_after=RETRY_AFTER,
+                ) from None
+        finally:
+            self.observing.metrics.recorded(state, time.monotonic() - began)
+        return state
+
+
+def _kept(
+    composition: Composition, call: ComposeCall, caller: Caller, parts: list[bytes], content: bool
+) -> KeptComposition:
+    made_at = time.time_ns() // 1000
+    call = replace(call, request_id=composition.request_id)
+    usage = composition.usage.providers
+    return KeptComposition(
+        tenant=caller.tenant,
+        composition_id=composition.composition_id,
+        request_id=composition.request_id,
+        subject=caller.subject,
+        made_at=made_at,
+        strategy=composition.summary.strategy.name,
+        head=record_head(composition, call, caller.subject, made_at, content=content),
+        parts=tuple(parts),
+        lanes=tuple(
+            KeptLane(
+                provider=lane.provider,
+                end=lane.end.value,
+                violation=lane.violation,
+                offered=lane.offered,
+                admitted=lane.admitted,
+                placed=lane.placed,
+                tokens_placed=usage[lane.provider].tokens_placed,
+            )
+            for lane in composition.summary.lanes
+        ),
+        frames=tuple(KeptFrame(row.provider, row.frame_id, row.reason) for row in composition.audit),
+    )

@@ -1,0 +1,117 @@
+"""SQLite: one file, one connection that writes, one thread that owns it.
+
+Write-ahead logging, so that whoever reads does not wait for whoever writes: reading has a connection and a thread of
+its own. (In memory there is one of both.) ``synchronous`` is FULL unless configured otherwise: a commit that has
+returned outlives the power too, not only the process. A transaction that writes says so at its start (BEGIN IMMEDIATE):
+one that begins to write half-way can be refused whatever the timeout.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from sqlalchemy import Connection, create_engine, event
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
+from sqlalchemy.pool import StaticPool
+
+from broker.store.engine import StoreUnavailable
+
+T = TypeVar("T")
+
+STEPS = 10_000
+"""Steps of SQLite's own between two looks at the clock: some tenths of a millisecond."""
+
+
+class SqliteEngine:
+    """A database in a file, or in memory."""
+
+    def __init__(self, file: Path | None, *, wait_seconds: float = 2.0, synchronous: str = "FULL") -> None:
+        """Opens nothing yet.
+
+        Args:
+            file: The file, made where there is none; None: in memory, gone with the process.
+            wait_seconds: How long another process may hold the file, and how long reading may take.
+            synchronous: ``FULL``, or ``NORMAL``: the last commits may be lost with the power.
+        """
+        self._file = file
+        self._writer = _Owner(self.name, file, wait_seconds, synchronous)
+        self._reader = self._writer if file is None else _Owner(self.name, file, wait_seconds, synchronous)
+
+    @property
+    def name(self) -> str:
+        """Where it is."""
+        return "SQLite in memory" if self._file is None else f"SQLite {self._file}"
+
+    async def run(self, work: Callable[[Connection], T], *, write: bool) -> T:
+        """See :meth:`broker.store.engine.Engine.run`."""
+        owner = self._writer if write else self._reader
+        # What has begun in the thread is committed there, whether or not anyone still waits for it.
+        return await asyncio.get_running_loop().run_in_executor(owner.thread, owner.run, work, write)
+
+    async def close(self) -> None:
+        """Waits for what runs, then closes the file; idempotent."""
+        for owner in (self._reader, self._writer):
+            await asyncio.to_thread(owner.close)
+
+
+class _Owner:
+    """One connection, and the thread that owns it."""
+
+    def __init__(self, name: str, file: Path | None, wait_seconds: float, synchronous: str) -> None:
+        self._name = name
+        self._file = file
+        self._wait_seconds = wait_seconds
+        self._synchronous = synchronous
+        self._read_until: float | None = None
+        self.thread = ThreadPoolExecutor(1, thread_name_prefix="store")
+        # Errors show what was to be kept unless told not to.
+        self._engine = create_engine("sqlite://", creator=self._connect, poolclass=StaticPool, hide_parameters=True)
+        event.listen(self._engine, "begin", _begin)
+
+    def run(self, work: Callable[[Connection], T], write: bool) -> T:
+        self._read_until = None if write else time.monotonic() + self._wait_seconds
+        try:
+            with self._engine.connect().execution_options(write=write) as connection, connection.begin():
+                return work(connection)
+        except (DataError, IntegrityError):
+            # A fault in what is to be kept, not of the database.
+            raise
+        except DBAPIError as error:
+            raise StoreUnavailable(f"{self._name}: {error.orig}") from None
+        except sqlite3.Error as error:
+            raise StoreUnavailable(f"{self._name}: {error}") from None
+
+    def close(self) -> None:
+        self.thread.shutdown()
+        self._engine.dispose()
+
+    def _connect(self) -> sqlite3.Connection:
+        # Made in the thread that owns it. Without an isolation level the driver begins nothing by itself.
+        connection = sqlite3.connect(
+            self._file or ":memory:", timeout=self._wait_seconds, isolation_level=None, check_same_thread=False
+        )
+        for pragma in (
+            "journal_mode = WAL",
+            f"synchronous = {self._synchronous}",
+            "foreign_keys = ON",
+            # Damage is found before it is answered with.
+            "cell_size_check = ON",
+        ):
+            connection.execute(f"PRAGMA {pragma}")
+        connection.set_progress_handler(self._too_long, STEPS)
+        return connection
+
+    def _too_long(self) -> bool:
+        """Whether what runs has had its time: a search through everything must not keep others waiting."""
+        return self._read_until is not None and time.monotonic() > self._read_until
+
+
+def _begin(connection: Connection) -> None:
+    write = connection.get_execution_options().get("write", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")

@@ -1,0 +1,92 @@
+"""What the store takes and gives, as plain immutable values. Times are whole microseconds since the epoch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptLane:
+    """How one provider fared in one composition.
+
+    Attributes:
+        provider: The provider.
+        end: Name of how its lane ended, such as ``COMPLETE``.
+        violation: Stable reason of a lie; empty: none.
+        offered: Frames offered.
+        admitted: Frames that passed the checks and the floor.
+        placed: Frames placed.
+        tokens_placed: Tokens of their blocks.
+    """
+
+    provider: str
+    end: str
+    violation: str = ""
+    offered: int = 0
+    admitted: int = 0
+    placed: int = 0
+    tokens_placed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class KeptFrame:
+    """What became of one offered frame.
+
+    Attributes:
+        provider: Whose it is.
+        frame_id: As sent; may be empty, and may come twice.
+        reason: Why it was left out; empty: it was placed.
+    """
+
+    provider: str
+    frame_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptComposition:
+    """One composition.
+
+    Attributes:
+        tenant: Whose it is.
+        composition_id: Its id, unique in the tenant.
+        request_id: The request's name.
+        subject: Who asked; empty where no one had to say.
+        made_at: When.
+        strategy: The ranking policy's name.
+        head: Summary and usage, encoded.
+        parts: Everything else that is kept, encoded, in order.
+        lanes: Every lane.
+        frames: Every frame offered, in the order of the audit.
+    """
+
+    tenant: str
+    composition_id: str
+    request_id: str
+    subject: str
+    made_at: int
+    strategy: str
+    head: bytes
+    parts: tuple[bytes, ...]
+    lanes: tuple[KeptLane, ...]
+    frames: tuple[KeptFrame, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """A kept composition without its parts; the attributes are those of :class:`KeptComposition`."""
+
+    composition_id: str
+    request_id: str
+    subject: str
+    made_at: int
+    strategy: str
+    head: bytes
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Mark:
+    """Where a page ended: the last composition on it."""
+
+    made_at: int
+    composition_id: str

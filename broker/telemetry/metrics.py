@@ -1,0 +1,217 @@
+"""Metrics: what the broker counts and times, for Prometheus.
+
+Every label has a bounded set of values: names of the contract's own, and names of providers as far as
+:class:`~broker.telemetry.names.Names` lets them be told apart. Nothing here holds what was asked or found, or a score.
+Counting takes about a microsecond and may be done from any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, GCCollector, Histogram, Info, ProcessCollector
+
+from broker.core.composition import INCLUDED, AuditState, Composition
+from broker.core.lanes import Lane
+from broker.telemetry.names import INLINE, Names
+from broker.telemetry.spans import sampled_trace_id
+
+PREFIX = "context_broker"
+"""What the name of every metric of the broker's own starts with."""
+
+STANDING = frozenset({"Attach", "Health.Watch", "Reflection"})
+"""Methods whose calls last as long as their callers like: these are counted and not timed."""
+
+MOST_REASONS = 200
+"""Reasons of refusals that are told apart. The contract's are fewer."""
+
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+LAG_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
+
+GAUGES: Mapping[str, str] = {
+    "ready": "1 while new requests are taken.",
+    "requests_in_flight": "Compose requests that are answered now.",
+    "requests_limit": "How many there may be.",
+    "sessions": "Sessions of providers.",
+    "sessions_limit": "How many there may be.",
+    "held_bytes": "Bytes of requests, and of what is gathered for them.",
+    "held_limit_bytes": "How many there may be.",
+    "push_held_bytes": "Bytes of pushes that wait for their request.",
+    "push_held_limit_bytes": "How many there may be.",
+    "memory_bytes": "Bytes of the process that are in memory.",
+    "memory_limit_bytes": "How many it may have.",
+    "memory_shed_bytes": "From how many on new requests are refused.",
+    "store_pending": "Compositions that wait to be recorded.",
+    "store_away": "1 while the store cannot be reached.",
+}
+"""What :meth:`Metrics.set` takes: what is measured now and then."""
+
+
+class Metrics:
+    """All metrics of one broker.
+
+    Attributes:
+        registry: What a scrape reads.
+        providers: The providers that have figures of their own.
+    """
+
+    def __init__(self, *, version: str = "", providers: Iterable[str] = (), most_providers: int = 100) -> None:
+        """Makes metrics that have counted nothing.
+
+        Args:
+            version: The broker's.
+            providers: Those that are known from the start.
+            most_providers: Providers that have figures of their own.
+        """
+        self.registry = CollectorRegistry()
+        self.providers = Names(most_providers, providers)
+        self._reasons = Names(MOST_REASONS)
+        ProcessCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+        Info("context_broker_build", "The broker's version.", registry=self.registry).info({"version": version})
+        self._calls = self._counter("calls", "Calls that ended, by method and status code.", "method", "code")
+        self._call_seconds = self._histogram("call_seconds", "How long calls took; standing ones apart.", "method")
+        self._calls_open = self._gauge("calls_in_flight", "Calls that run.", "method")
+        self._refusals = self._counter("refusals", "Calls that ended with an error, by its reason.", "method", "reason")
+        self._compositions = self._counter(
+            "compositions", "Compositions that were answered, by strategy and what became of their record.",
+            "strategy", "audit",
+        )  # fmt: skip
+        self._stages = self._histogram("stage_seconds", "How long each stage of a composition took.", "stage")
+        self._lanes = self._counter("lanes", "Lanes, by provider and how they ended.", "provider", "end")
+        self._lane_seconds = self._histogram("lane_seconds", "How long lanes were open.", "provider")
+        self._lanes_open = self._gauge("lanes_in_flight", "Lanes that are open.")
+        self._frames = self._counter(
+            "frames", "Frames of compositions: placed, or why they were not.", "fate", "reason"
+        )
+        self._provider_frames = self._counter(
+            "provider_frames", "Frames of compositions, by provider and how far they came.", "provider", "stage"
+        )
+        self._tokens = self._counter(
+            "tokens", "Tokens of frames of compositions, by provider and how far they came.", "provider", "stage"
+        )
+        self._reranks = self._counter("reranks", "Rerankings, by reranker and outcome.", "reranker", "outcome")
+        self._lies = self._counter("lies", "Lies that providers were caught in.", "provider", "reason")
+        self._quarantines = self._counter("quarantines", "Times that a provider was made to sit out.", "provider")
+        self._circuits = self._counter("circuits_opened", "Times that a provider failed too often.", "provider")
+        self._instances = self._gauge("provider_instances", "Instances that are attached.", "provider")
+        self._store_seconds = self._histogram(
+            "store_record_seconds", "How long a composition waited to be recorded, by outcome.", "outcome"
+        )
+        self._lag = Histogram(
+            f"{PREFIX}_event_loop_lag_seconds", "How late the event loop was.", buckets=LAG_SECONDS,
+            registry=self.registry,
+        )  # fmt: skip
+        self._gauges = {name: self._gauge(name, text) for name, text in GAUGES.items()}
+
+    def call_began(self, method: str) -> None:
+        """Counts a call that runs."""
+        self._calls_open.labels(method).inc()
+
+    def call_ended(self, method: str, code: str, reason: str, seconds: float) -> None:
+        """Counts a call that ran.
+
+        Args:
+            method: The name that its handler was registered under.
+            code: Its status code's name, such as ``OK``.
+            reason: Of the error that it ended with; empty: none.
+            seconds: How long it took.
+        """
+        exemplar = _exemplar()
+        self._calls_open.labels(method).dec()
+        self._calls.labels(method, code).inc(exemplar=exemplar)
+        if method not in STANDING:
+            self._call_seconds.labels(method).observe(seconds, exemplar)
+        if reason:
+            self._refusals.labels(method, self._reasons.learn(reason)).inc(exemplar=exemplar)
+
+    def lane_began(self) -> None:
+        """Counts a lane that is open."""
+        self._lanes_open.inc()
+
+    def lane_left(self) -> None:
+        """Counts a lane that is open no more."""
+        self._lanes_open.dec()
+
+    def lane_ended(self, lane: Lane, seconds: float) -> None:
+        """Counts a lane that ended, however its request fares; ``seconds`` is how long it was open."""
+        label = self.providers.of(lane.provider)
+        self._lanes.labels(label, lane.end.value).inc()
+        self._lane_seconds.labels(label).observe(seconds, _exemplar())
+
+    def composed(self, composition: Composition, stages: Mapping[str, float], inline: Collection[str]) -> None:
+        """Counts an answered composition.
+
+        Args:
+            composition: The composition.
+            stages: Seconds that each stage took.
+            inline: Names of the lanes that the caller brought along.
+        """
+        exemplar, summary = _exemplar(), composition.summary
+        self._compositions.labels(summary.strategy.name, composition.audit_state.value).inc(exemplar=exemplar)
+        for stage, seconds in stages.items():
+            self._stages.labels(stage).observe(seconds, exemplar)
+        for reason, frames in summary.reasons.items():
+            placed = reason == INCLUDED
+            self._frames.labels("placed" if placed else "excluded", "" if placed else reason).inc(frames)
+        for provider, used in composition.usage.providers.items():
+            label = INLINE if provider in inline else self.providers.of(provider)
+            for stage, frames, tokens in (
+                ("offered", used.frames_offered, used.tokens_offered),
+                ("admitted", used.frames_admitted, used.tokens_admitted),
+                ("placed", used.frames_placed, used.tokens_placed),
+            ):
+                self._provider_frames.labels(label, stage).inc(frames)
+                self._tokens.labels(label, stage).inc(tokens)
+        if summary.rerank is not None:
+            self._reranks.labels(summary.rerank.name, summary.rerank.outcome.value).inc()
+
+    def recorded(self, state: AuditState, seconds: float) -> None:
+        """Times the recording of a composition."""
+        self._store_seconds.labels(state.value).observe(seconds, _exemplar())
+
+    def lied(self, provider: str, reason: str) -> None:
+        """Counts a lie."""
+        self._lies.labels(self.providers.of(provider), reason).inc()
+
+    def quarantined(self, provider: str) -> None:
+        """Counts a provider that has to sit out."""
+        self._quarantines.labels(self.providers.of(provider)).inc()
+
+    def circuit_opened(self, provider: str) -> None:
+        """Counts a circuit that opened."""
+        self._circuits.labels(self.providers.of(provider)).inc()
+
+    def attached(self, provider: str) -> str:
+        """Counts an instance that attached; what :meth:`detached` is to be given."""
+        label = self.providers.learn(provider)
+        self._instances.labels(label).inc()
+        return label
+
+    def detached(self, label: str) -> None:
+        """Counts it no more."""
+        self._instances.labels(label).dec()
+
+    def lagged(self, seconds: float) -> None:
+        """Notes how late the event loop was."""
+        self._lag.observe(max(0.0, seconds))
+
+    def set(self, values: Mapping[str, float]) -> None:
+        """Notes what was measured of the broker just now, by the names in :data:`GAUGES`."""
+        for name, value in values.items():
+            self._gauges[name].set(value)
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"{PREFIX}_{name}", text, labels, registry=self.registry)
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(f"{PREFIX}_{name}", text, labels, registry=self.registry)
+
+    def _histogram(self, name: str, text: str, *labels: str) -> Histogram:
+        return Histogram(f"{PREFIX}_{name}", text, labels, buckets=SECONDS, registry=self.registry)
+
+
+def _exemplar() -> dict[str, str] | None:
+    """What leads from a figure to a trace; None: the call has none that is kept."""
+    trace = sampled_trace_id()
+    return {"trace_id": trace} if trace else None

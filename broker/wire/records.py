@@ -1,0 +1,263 @@
+"""A recorded composition as bytes that are kept, and as the messages that give it back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields, replace
+
+from contextbroker.v1 import composition_pb2
+from contextbroker.v1 import context_service_pb2 as pb
+
+from broker.core.composition import AuditSummary, Composition, Usage
+from broker.core.records import Filter, Observation, ProviderStatistics
+from broker.errors import FieldViolation, Internal, InvalidArgument
+from broker.wire.audits import read_summary, read_usage, summary_message, usage_message
+from broker.wire.compositions import CompositionReader
+from broker.wire.listings import MICROS
+from broker.wire.requests import ComposeCall, compose_request, read_call
+
+_FIGURES = tuple(field.name for field in fields(ProviderStatistics) if field.name != "provider")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A recorded composition.
+
+    Attributes:
+        composition: As it was answered; without placed frames and the texts around them where they were not kept.
+        subject: Who asked; empty where callers need no credential.
+        made_at: Seconds since the epoch.
+        request: What was asked, without inline frames; without goal, question and anchors where no content was kept.
+            None: it says what this version does not know.
+        content: Whether the placed frames were kept.
+    """
+
+    composition: Composition
+    subject: str
+    made_at: float
+    request: ComposeCall | None
+    content: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedComposition:
+    """What a list says of a recorded composition.
+
+    Attributes:
+        composition_id: Its id.
+        request_id: The request's name.
+        subject: Who asked; empty where callers need no credential.
+        made_at: Seconds since the epoch.
+        summary: Its audit's summary.
+        usage: Frames and tokens.
+        request: As that of :class:`Record`.
+        content: Whether the placed frames were kept.
+    """
+
+    composition_id: str
+    request_id: str
+    subject: str
+    made_at: float
+    summary: AuditSummary
+    usage: Usage
+    request: ComposeCall | None
+    content: bool
+
+
+def record_head(composition: Composition, call: ComposeCall, subject: str, made_at: int, *, content: bool) -> bytes:
+    """What is kept of a composition beside its parts.
+
+    Args:
+        composition: The composition.
+        call: What was asked.
+        subject: Who asked.
+        made_at: Microseconds since the epoch.
+        content: Whether what was asked, and the texts around the frames, are kept.
+    """
+    kept = replace(call, inline_lanes=())
+    request = compose_request(kept)
+    if not content:
+        for field in ("goal", "query_text", "anchors"):
+            request.ClearField(field)
+        request.render.ClearField("question")
+    message = pb.CompositionRecord(
+        composition_id=composition.composition_id,
+        request_id=composition.request_id,
+        summary=summary_message(composition.summary),
+        usage=usage_message(composition.usage),
+        subject=subject,
+        request=request,
+        content=content,
+        preamble=composition.preamble if content else "",
+        closing=composition.closing if content else "",
+        separator=composition.separator if content else "",
+    )
+    message.made_at.FromMicroseconds(made_at)
+    return message.SerializeToString(deterministic=True)
+
+
+def is_kept(part: pb.ComposeResponse, *, content: bool) -> bool:
+    """Whether a message of an answer is one of the parts that are kept beside the head."""
+    kind = part.WhichOneof("message")
+    return kind in ("citations", "audit") or (content and kind == "placed")
+
+
+def record_messages(head: bytes, parts: Iterable[bytes]) -> Iterator[pb.GetCompositionResponse]:
+    """What was kept, as the messages that give it back: the head as :func:`record_head` made it, parts as answered."""
+    yield pb.GetCompositionResponse(composition=pb.CompositionRecord.FromString(head))
+    for data in parts:
+        part = pb.ComposeResponse.FromString(data)
+        match part.WhichOneof("message"):
+            case "placed":
+                yield pb.GetCompositionResponse(placed=part.placed)
+            case "citations":
+                yield pb.GetCompositionResponse(citations=part.citations)
+            case "audit":
+                yield pb.GetCompositionResponse(audit=part.audit)
+
+
+class RecordReader:
+    """Rebuilds a record from the messages of :func:`record_messages`, in order."""
+
+    def __init__(self) -> None:
+        self._head: pb.CompositionRecord | None = None
+        self._reader = CompositionReader()
+
+    def take(self, message: pb.GetCompositionResponse) -> None:
+        """Takes one message."""
+        match message.WhichOneof("part"):
+            case "composition":
+                self._head = message.composition
+            case "placed":
+                self._reader.take(pb.ComposeResponse(placed=message.placed))
+            case "citations":
+                self._reader.take(pb.ComposeResponse(citations=message.citations))
+            case "audit":
+                self._reader.take(pb.ComposeResponse(audit=message.audit))
+
+    def result(self) -> Record:
+        """The whole record.
+
+        Raises:
+            Internal: Part of it did not come (``ANSWER_BROKEN``).
+        """
+        head = self._head
+        if head is None:
+            raise Internal("ANSWER_BROKEN", "the record is broken: it does not say whose it is; ask again")
+        completed = composition_pb2.Completed(
+            composition_id=head.composition_id,
+            summary=head.summary,
+            usage=head.usage,
+            preamble=head.preamble,
+            closing=head.closing,
+            separator=head.separator,
+            audit_state=composition_pb2.AUDIT_STATE_RECORDED,
+        )
+        self._reader.take(pb.ComposeResponse(completed=completed))
+        return Record(
+            composition=replace(self._reader.result(), request_id=head.request_id),
+            subject=head.subject,
+            made_at=head.made_at.ToMicroseconds() / MICROS,
+            request=_request(head),
+            content=head.content,
+        )
+
+
+def read_listed(head: pb.CompositionRecord) -> ListedComposition:
+    """What a list says of a composition."""
+    return ListedComposition(
+        composition_id=head.composition_id,
+        request_id=head.request_id,
+        subject=head.subject,
+        made_at=head.made_at.ToMicroseconds() / MICROS,
+        summary=read_summary(head.summary),
+        usage=read_usage(head.usage),
+        request=_request(head),
+        content=head.content,
+    )
+
+
+def filter_value(message: pb.ListCompositionsRequest) -> Filter:
+    """Which compositions a request means.
+
+    Raises:
+        InvalidArgument: ``WINDOW``: a time is outside what can be told; ``REASON``: a reason goes with frames that were
+            left out, and placed ones are meant.
+    """
+    placed = {composition_pb2.FATE_INCLUDED: True, composition_pb2.FATE_EXCLUDED: False}.get(message.fate)
+    if message.reason and placed:
+        text = "a placed frame has no reason; leave one of the two out"
+        raise InvalidArgument.of([FieldViolation("reason", "REASON", text)])
+    return Filter(
+        made_from=_micros(message, "made_from"),
+        made_before=_micros(message, "made_before"),
+        provider=message.provider_id,
+        frame_id=message.frame_id,
+        placed=placed,
+        reason=message.reason,
+    )
+
+
+def attribution_values(message: pb.ReportAttributionRequest) -> list[Observation]:
+    """What a report says of frames.
+
+    Raises:
+        InvalidArgument: ``INCOHERENT``: what is cited was rendered, and what is rendered was selected.
+            ``FRAME_REPEATED``: one frame is reported twice. ``FRAMES``: nothing is reported.
+    """
+    wrong: list[FieldViolation] = []
+    seen: dict[tuple[str, str], Observation] = {}
+    if not message.frames:
+        wrong.append(FieldViolation("frames", "FRAMES", "give what was observed of at least one placed frame"))
+    for index, frame in enumerate(message.frames):
+        key = (frame.frame.provider_id, frame.frame.frame_id)
+        if (frame.cited and not frame.rendered) or (frame.rendered and not frame.selected):
+            text = "a cited frame was rendered too, and a rendered one selected; report these as well"
+            wrong.append(FieldViolation(f"frames[{index}]", "INCOHERENT", text))
+        if key in seen:
+            text = "this frame is reported above; report each once"
+            wrong.append(FieldViolation(f"frames[{index}].frame", "FRAME_REPEATED", text))
+        seen[key] = Observation(*key, frame.selected, frame.rendered, frame.cited)
+    if wrong:
+        raise InvalidArgument.of(wrong)
+    return list(seen.values())
+
+
+def statistics_message(providers: Iterable[ProviderStatistics]) -> pb.GetProviderStatisticsResponse:
+    """How providers fared."""
+    return pb.GetProviderStatisticsResponse(
+        providers=[
+            pb.ProviderStatistics(
+                provider_id=each.provider,
+                tokens_per_citation=each.tokens_per_citation,
+                **{name: getattr(each, name) for name in _FIGURES},
+            )
+            for each in providers
+        ]
+    )
+
+
+def read_statistics(message: pb.GetProviderStatisticsResponse) -> tuple[ProviderStatistics, ...]:
+    """The inverse of :func:`statistics_message`."""
+    return tuple(
+        ProviderStatistics(provider=each.provider_id, **{name: getattr(each, name) for name in _FIGURES})
+        for each in message.providers
+    )
+
+
+def _request(head: pb.CompositionRecord) -> ComposeCall | None:
+    try:
+        return read_call(head.request)
+    except InvalidArgument:
+        # A later version recorded it, and the rest of the record can be read all the same.
+        return None
+
+
+def _micros(message: pb.ListCompositionsRequest, field: str) -> int | None:
+    if not message.HasField(field):  # type: ignore[arg-type]
+        return None
+    moment = getattr(message, field)
+    if not 0 <= moment.seconds < 2**40 or not 0 <= moment.nanos < 10**9:
+        text = "give a moment of the years 1970 to 36812"
+        raise InvalidArgument.of([FieldViolation(field, "WINDOW", text)])
+    return int(moment.seconds) * MICROS + int(moment.nanos) // 1000

@@ -1,0 +1,73 @@
+"""A principal says all that its subject may be; what is left open or misspelt is refused, and allows nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.auth.caller import Role
+from broker.auth.parts import Kind
+from broker.auth.principals import Principal, parse_principals
+
+ONE = frozenset({Kind.MTLS})
+GOOD = {"subject": '"spiffe://a/search"', "role": '"provider"', "providers": '["search", "files"]'}
+
+
+def table(**changed: str | None) -> str:
+    values = {key: value for key, value in {**GOOD, **changed}.items() if value is not None}
+    return "[[principals]]\n" + "\n".join(f"{key} = {value}" for key, value in values.items()) + "\n"
+
+
+def test_a_provider_has_its_names_and_the_tenant_without_a_name() -> None:
+    assert parse_principals(table().encode(), ONE) == {
+        "spiffe://a/search": Principal("spiffe://a/search", ONE, "", Role.PROVIDER, frozenset({"search", "files"}))
+    }
+
+
+def test_tenants_and_roles_are_as_written() -> None:
+    text = table(tenant='"blue"') + table(subject='"ops"', role='"operator"', providers=None)
+    found = parse_principals(text.encode(), ONE)
+    assert [(one.tenant, one.role) for one in found.values()] == [("blue", Role.PROVIDER), ("", Role.OPERATOR)]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (table(subject=None), r"principals\[0\]: subject: is missing"),
+        (table(subject="7"), r"principals\[0\]: subject: expected a text"),
+        (table(subject='""'), "is not a subject"),
+        (table(subject='"two words"'), "is not a subject"),
+        (table(role=None), "role: is missing"),
+        (table(role='"admin"'), "role: give one of provider, orchestrator, operator"),
+        (table(role='"orchestrator"'), "no other role has any"),
+        (table(providers=None), "a provider needs the names"),
+        (table(providers="[]"), "a provider needs the names"),
+        (table(providers='"search"'), "expected a list of texts"),
+        (table(providers='["*"]'), "is not a provider name"),
+        (table(providers='["all"]'), "reserved"),
+        (table(tenant='"Blue"'), "tenant 'Blue'"),
+        (table(tenants='"blue"'), "there is no key 'tenants'"),
+        (table(by="[]"), "by: give at least one of"),
+        (table(by='["tokens"]'), "by: give at least one of what auth.policy knows: mtls"),
+        (table(by='["magic"]'), "by: give at least one of"),
+        (table() + table(), r"principals\[1\]: the subject 'spiffe://a/search' stands there twice"),
+        ("principals = 3", "are tables"),
+        ("[principals]\na = 1", "are tables"),
+        ("[[principal]]", "there is no key 'principal'"),
+        ("not toml", "not TOML"),
+    ],
+)
+def test_anything_else_is_refused_with_its_place(text: str, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        parse_principals(text.encode(), ONE)
+
+
+def test_an_empty_file_has_no_principals() -> None:
+    assert parse_principals(b"", ONE) == {}
+
+
+def test_with_several_kinds_a_principal_must_say_which_of_them_may_name_it() -> None:
+    kinds = frozenset({Kind.MTLS, Kind.JWT})
+    with pytest.raises(ValueError, match=r"by: auth\.policy knows jwt, mtls; say which"):
+        parse_principals(table().encode(), kinds)
+    (found,) = parse_principals(table(by='["jwt"]').encode(), kinds).values()
+    assert found.by == {Kind.JWT}
