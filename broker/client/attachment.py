@@ -63,19 +63,28 @@ class Attachment:
         begin: Makes a session.
         standing: Told of failures.
         renews: Whether the credential is renewed in place, so that one that was good and expired will be good again.
+        reconnects: Whether a channel keeps the credential that it was made with, and another must be made after each
+            failure.
 
     Attributes:
         ended: Set when :meth:`run` has returned or raised.
     """
 
     def __init__(
-        self, connect: Callable[[], grpc.aio.Channel], begin: Begin, standing: Standing, *, renews: bool = False
+        self,
+        connect: Callable[[], grpc.aio.Channel],
+        begin: Begin,
+        standing: Standing,
+        *,
+        renews: bool = False,
+        reconnects: bool = False,
     ) -> None:
         self.ended = asyncio.Event()
         self._connect = connect
         self._begin = begin
         self._standing = standing
         self._renews = renews
+        self._reconnects = reconnects
         self._was_good = False
         self._grace: float | None = None
         self._changed = asyncio.Event()
@@ -110,6 +119,7 @@ class Attachment:
                         raise
                     self._standing.failed(error)
                     pause = error.retry_after
+                    await self._reconnect()
                 if time.monotonic() - started >= GOOD_SESSION_SECONDS:
                     backoff.reset()
                 await self._until(lambda: self._stopped, backoff.wait(pause))
@@ -120,6 +130,13 @@ class Attachment:
             await self._until(lambda: not self._places)
             await self._channel.close()
             self.ended.set()
+
+    async def _reconnect(self) -> None:
+        """Has the next attempt show the certificate that there is by now; one that cannot be read is tried later."""
+        if self._reconnects:
+            with contextlib.suppress(BrokerError):
+                old, self._channel = self._channel, self._connect()
+                await old.close()
 
     @property
     def _stopped(self) -> bool:

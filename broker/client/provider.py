@@ -159,7 +159,11 @@ class Provider:
             return Session(call, address, self._hello, self._answerer, attached, rejected, changed, room)
 
         self._serving = serving = Attachment(
-            lambda: open_channel(address, access), session, standing, renews=token_file is not None
+            lambda: open_channel(address, access),
+            session,
+            standing,
+            renews=token_file is not None or tls_cert is not None,
+            reconnects=tls_cert is not None,
         )
         try:
             await serving.run()

@@ -119,7 +119,8 @@ class Callers:
         while True:
             await asyncio.sleep(POLL_SECONDS)
             try:
-                changed, problems = self._authenticator.refresh()
+                # In a thread: ten thousand principals take a second to read, in which calls go on.
+                changed, problems = await asyncio.to_thread(self._authenticator.refresh)
                 for problem in problems:
                     log.error("what callers are known by changed and cannot be used; the old stays", problem=problem)
                 if changed:

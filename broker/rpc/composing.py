@@ -71,6 +71,8 @@ class Composer:
         self._config = config
         self._policy = policy
         self._plugins = PluginRanker(policy, config.limits.rank_seconds)
+        # Places of their own: those that snapshots hold are never missing where an answer is made.
+        self._snapshot_plugins = PluginRanker(policy, config.limits.rank_seconds)
         self._draining = False
 
     @property
@@ -133,7 +135,9 @@ class Composer:
                 raise failure
             large = is_large(lanes)
             with self._serving.observing.tracing.part("compose"):
-                composed_of = await self._composed(lanes, call, admitted.request, answer_by, stream.deadline, large)
+                composed_of = await self._composed(
+                    self._plugins, lanes, call, admitted.request, answer_by, stream.deadline, large
+                )
             composition = replace(composed_of, composition_id=composition_id, request_id=request_id)
             composed = asyncio.get_running_loop().time()
             parts: list[bytes] = []
@@ -181,6 +185,7 @@ class Composer:
 
     async def _composed(
         self,
+        plugins: PluginRanker,
         lanes: Sequence[Lane],
         call: ComposeCall,
         request: CompositionRequest,
@@ -192,7 +197,7 @@ class Composer:
         # Tokenizers take their time with texts that cost a byte count nothing.
         large = large or request.tokenizer != BYTES_PER_4.name
         if isinstance(strategy, PluginStrategy):
-            plan = await self._plugins.rank(strategy, lanes, request, deadline)
+            plan = await plugins.rank(strategy, lanes, request, deadline)
         else:
             plan = await in_thread_if(large, rank_lanes, lanes, request, self._policy)
         if asked is not None:
@@ -238,7 +243,7 @@ class Composer:
         call, request = admitted.call, replace(admitted.request, rerank=None)
 
         async def compose(lanes: Sequence[Lane], large: bool) -> Composition:
-            composition = await self._composed(lanes, call, request, None, until, large)
+            composition = await self._composed(self._snapshot_plugins, lanes, call, request, None, until, large)
             return replace(composition, composition_id=composition_id, request_id=request_id)
 
         return Snapshots(

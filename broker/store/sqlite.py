@@ -69,6 +69,7 @@ class _Owner:
         self._wait_seconds = wait_seconds
         self._synchronous = synchronous
         self._read_until: float | None = None
+        self._opened: tuple[int, int] | None = None
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="store")
         # Errors show what was to be kept unless told not to.
         self._engine = create_engine("sqlite://", creator=self._connect, poolclass=StaticPool, hide_parameters=True)
@@ -78,7 +79,9 @@ class _Owner:
         self._read_until = None if write else time.monotonic() + self._wait_seconds
         try:
             with self._engine.connect().execution_options(write=write) as connection, connection.begin():
-                return work(connection)
+                done = work(connection)
+            self._check_file()
+            return done
         except (DataError, IntegrityError):
             # A fault in what is to be kept, not of the database.
             raise
@@ -90,6 +93,16 @@ class _Owner:
     def close(self) -> None:
         self.thread.shutdown()
         self._engine.dispose()
+
+    def _check_file(self) -> None:
+        """Whether the file is still the one at its place: what is kept in one that was removed is gone with us.
+
+        Raises:
+            StoreUnavailable: It is not; the one that is there, or a new one, is opened the next time.
+        """
+        if self._file is not None and _identity(self._file) != self._opened:
+            self._engine.dispose()
+            raise StoreUnavailable(f"{self._name}: the file was removed or replaced while it was in use")
 
     def _connect(self) -> sqlite3.Connection:
         # Made in the thread that owns it. Without an isolation level the driver begins nothing by itself.
@@ -105,11 +118,21 @@ class _Owner:
         ):
             connection.execute(f"PRAGMA {pragma}")
         connection.set_progress_handler(self._too_long, STEPS)
+        self._opened = None if self._file is None else _identity(self._file)
         return connection
 
     def _too_long(self) -> bool:
         """Whether what runs has had its time: a search through everything must not keep others waiting."""
         return self._read_until is not None and time.monotonic() > self._read_until
+
+
+def _identity(file: Path) -> tuple[int, int] | None:
+    """Which file is at a place; None: there is none."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _begin(connection: Connection) -> None:

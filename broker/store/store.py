@@ -272,6 +272,8 @@ class Store:
     def _failed(self, failure: StoreUnavailable | StoreUnusable) -> StoreUnavailable:
         if self._failure is None:
             log.warning("the store is away", store=self.name, why=str(failure))
+        # What is there when it is back may be another database, or an empty one.
+        self._migrated = False
         self._failure = StoreUnavailable(str(failure))
         self._away_until = asyncio.get_running_loop().time() + AWAY_SECONDS
         return self._failure

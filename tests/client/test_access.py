@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,40 @@ async def test_certificates_carry_a_provider_and_a_client(tmp_path: Path, serve)
             with pytest.raises(Unavailable):
                 await client.providers(timeout=SAFETY)
     finally:
+        await broker.stop(grace=0.0)
+
+
+async def test_a_provider_shows_the_certificate_that_there_is_when_it_attaches(tmp_path: Path, serve) -> None:
+    """One that was renewed while the broker was away must not keep its provider out for ever."""
+    (tmp_path / "other").mkdir()
+    authority, other = Authority(tmp_path), Authority(tmp_path / "other")
+    identities = Identities(tmp_path, by=["mtls"])
+    cert, key = authority.issue("server")
+    server = {"listen": "127.0.0.1:0", "tls_cert": cert, "tls_key": key, "tls_client_ca": authority.ca}
+    auth = {"policy": "mtls", "principals_file": identities.principals_file}
+    broker = Broker(identities.config(server=server, auth=auth))
+    address = await broker.start()
+    own, its_key = tmp_path / "own.pem", tmp_path / "own.key"
+    refused, attached = asyncio.Event(), asyncio.Event()
+
+    class Refusals(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            refused.set()
+
+    handler = Refusals(logging.WARNING)
+    logging.getLogger("broker.client").addHandler(handler)
+    try:
+        for file, old in zip((own, its_key), other.issue("search", uris=["search"]), strict=True):
+            old.replace(file)
+        tls = {"tls_ca": authority.ca, "tls_cert": own, "tls_key": its_key}
+        serve(Provider("search", answer), address, **tls, on_attached=lambda _: attached.set())
+        async with asyncio.timeout(SAFETY):
+            await refused.wait()
+            for file, new in zip((own, its_key), authority.issue("search", uris=["search"]), strict=True):
+                new.replace(file)
+            await attached.wait()
+    finally:
+        logging.getLogger("broker.client").removeHandler(handler)
         await broker.stop(grace=0.0)
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import shutil
 import signal
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -164,15 +162,8 @@ async def test_what_a_broker_answered_before_its_end_is_on_record(tmp_path: Path
 
 @pytest.fixture
 def own_server() -> Iterator[postgres.PostgresServer]:
-    programs = postgres.binaries()
-    if programs is None:
-        pytest.skip("there is no PostgreSQL server on this machine; install Debian's package postgresql")
-    folder = Path(tempfile.mkdtemp(prefix="pg-"))
-    try:
-        with postgres.running(folder, programs) as server:
-            yield server
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with postgres.running() as server:
+        yield server
 
 
 @pytest.mark.soak

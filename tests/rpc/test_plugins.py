@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
@@ -19,6 +20,7 @@ from broker.errors import ConfigError, InvalidArgument
 from broker.gate.run import Verdict, run_gate
 from broker.gate.subjects import Subject
 from broker.plugins import strategies
+from broker.rpc.ranking import LIMIT
 from broker.rpc.server import Broker
 from broker.wire.events import LaneEnded
 from broker.wire.listings import read_strategies
@@ -116,6 +118,19 @@ async def test_a_plugin_that_fails_fails_no_request(peer: Peer, mood: str, said:
     assert said in told["strategy_repairs"]
 
 
+async def test_snapshots_whose_plugin_hangs_take_no_place_from_an_answer(peer: Peer, broker: Broker) -> None:
+    released = threading.Event()
+    threads = broker._running.context_service._composer._snapshot_plugins._threads["kind_first"]
+    held = [asyncio.create_task(threads.run(released.wait)) for _ in range(LIMIT)]
+    try:
+        composition = await answered(peer, strategy=PluginStrategy("kind_first", {"kind": "doc"}), snapshots=True)
+    finally:
+        released.set()
+        await asyncio.gather(*held)
+    assert composition.summary.strategy.repairs == ()
+    assert ranked(composition) == ["x", "d", "e", "s"]
+
+
 REFUSED = [
     (PluginStrategy("nope"), "STRATEGY_UNKNOWN", "strategy.plugin.name", "no plugin 'nope'; see ListStrategies"),
     (PluginStrategy("uninvited"), "STRATEGY_UNKNOWN", "strategy.plugin.name", "no plugin 'uninvited'"),
@@ -181,3 +196,20 @@ def test_a_broker_does_not_start_with_what_it_cannot_allow(distribution: Path, r
     with pytest.raises(ConfigError) as caught:
         Broker(Config(server={"listen": "127.0.0.1:0"}, ranking=ranking))
     assert says in str(caught.value)
+
+
+async def test_another_default_is_taken_while_the_broker_runs_if_the_plugin_takes_it(
+    broker: Broker, allowing: Config, peer: Peer
+) -> None:
+    def defaulting(turns: object) -> Config:
+        ranking = allowing.ranking.model_copy(update={"default_strategy": {"name": "kind_first", "turns": turns}})
+        return allowing.model_copy(update={"ranking": ranking})
+
+    with pytest.raises(ConfigError, match="turns"):
+        await broker.reload(defaulting("many"))
+    assert await broker.reload(defaulting(3)) == ["ranking.default_strategy"]
+    composition = await answered(peer)
+    assert composition.summary.strategy.params == {"kind": "doc", "turns": 3}
+    without = defaulting(3).ranking.model_copy(update={"plugins": ()})
+    with pytest.raises(ConfigError, match=r"a new start is needed to change ranking\.plugins"):
+        await broker.reload(allowing.model_copy(update={"ranking": without}))

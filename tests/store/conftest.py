@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -19,16 +17,8 @@ from tests.store import postgres
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[postgres.PostgresServer]:
-    programs = postgres.binaries()
-    if programs is None:
-        pytest.skip("there is no PostgreSQL server on this machine; install Debian's package postgresql")
-    # Its socket's path must be short, and its folder reachable for another user.
-    folder = Path(tempfile.mkdtemp(prefix="pg-"))
-    try:
-        with postgres.running(folder, programs) as server:
-            yield server
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with postgres.running() as server:
+        yield server
 
 
 @pytest.fixture

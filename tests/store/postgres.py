@@ -8,8 +8,11 @@ import pwd
 import shutil
 import socket
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 PLACES = ("/usr/lib/postgresql/17/bin", "/usr/lib/postgresql/16/bin", "/usr/lib/postgresql/15/bin")
 
@@ -75,14 +78,23 @@ class PostgresServer:
 
 
 @contextlib.contextmanager
-def running(folder: Path, programs: Path) -> Iterator[PostgresServer]:
-    server = PostgresServer(folder, programs)
-    server.start()
+def running() -> Iterator[PostgresServer]:
+    """A server until the block ends; skips the test where there is none on this machine."""
+    programs = binaries()
+    if programs is None:
+        pytest.skip("there is no PostgreSQL server on this machine; install Debian's package postgresql")
+    # Its socket's path must be short, and its folder reachable for another user.
+    folder = Path(tempfile.mkdtemp(prefix="pg-"))
     try:
-        yield server
+        server = PostgresServer(folder, programs)
+        server.start()
+        try:
+            yield server
+        finally:
+            with contextlib.suppress(subprocess.SubprocessError):
+                server.stop("immediate")
     finally:
-        with contextlib.suppress(subprocess.SubprocessError):
-            server.stop("immediate")
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _unprivileged() -> pwd.struct_passwd | None:

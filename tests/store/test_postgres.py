@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import tempfile
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, text
@@ -29,15 +26,8 @@ async def engine(postgres_database: str) -> AsyncIterator[PostgresEngine]:
 @pytest.fixture
 def own_server() -> Iterator[postgres.PostgresServer]:
     """A server that the test may stop."""
-    programs = postgres.binaries()
-    if programs is None:
-        pytest.skip("there is no PostgreSQL server on this machine; install Debian's package postgresql")
-    folder = Path(tempfile.mkdtemp(prefix="pg-"))
-    try:
-        with postgres.running(folder, programs) as server:
-            yield server
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with postgres.running() as server:
+        yield server
 
 
 async def test_a_server_that_goes_away_and_comes_back(own_server: postgres.PostgresServer) -> None:
