@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -53,3 +57,66 @@ def test_the_client_imports_from_the_wheel_alone(wheel, tmp_path):
     assert Path(contract).is_relative_to(tmp_path)
     unwanted = {"broker.rpc", "broker.cli", "broker.config", "click", "rich", "pydantic", "protovalidate", "uvloop"}
     assert unwanted.isdisjoint(modules)
+
+
+ALONE = """
+import asyncio, json, sys
+
+refused = set(json.loads(sys.argv[1]))
+
+class Refusing:
+    def find_spec(self, name, path=None, target=None):
+        # A namespace that others share is looked into by its whole name.
+        if name in refused or name.partition(".")[0] in refused:
+            raise ModuleNotFoundError(f"no module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Refusing())
+
+from broker.rpc.server import Broker
+from broker.config import Config
+
+async def main():
+    broker = Broker(Config(server={"listen": "127.0.0.1:0"}, log={"level": "error"}))
+    print(await broker.start())
+    await broker.stop(0)
+
+asyncio.run(main())
+"""
+
+
+def test_the_daemon_starts_with_what_its_extra_brings_and_nothing_else() -> None:
+    """Whatever is installed here besides is hidden from it."""
+    brought = _brought("context-broker", {"server"})
+    modules = {
+        module
+        for module, distributions in importlib.metadata.packages_distributions().items()
+        if not {canonicalize_name(name) for name in distributions} & brought
+    }
+    refused = modules | {"opentelemetry.sdk", "opentelemetry.exporter"} - {"broker", "contextbroker"}
+    assert {"greenlet", "asyncpg", "tiktoken", "numpy", "hypothesis"} <= refused
+    done = subprocess.run(
+        [sys.executable, "-c", ALONE, json.dumps(sorted(refused))], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "\n127.0.0.1:" in done.stdout
+
+
+def _brought(distribution: str, extras: set[str]) -> set[str]:
+    """The distributions that installing one with extras installs, itself among them."""
+    # What is installed of this project may be older than its own file.
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    own = [*project["dependencies"], *(line for extra in extras for line in project["optional-dependencies"][extra])]
+    found = {canonicalize_name(distribution)}
+    waiting = [(line, frozenset[str]()) for line in own]
+    seen = set(waiting)
+    while waiting:
+        line, wanted = waiting.pop()
+        needed = Requirement(line)
+        if needed.marker is not None and not any(needed.marker.evaluate({"extra": e}) for e in ("", *wanted)):
+            continue
+        found.add(canonicalize_name(needed.name))
+        for further in importlib.metadata.requires(needed.name) or ():
+            if (step := (further, frozenset(needed.extras))) not in seen:
+                seen.add(step)
+                waiting.append(step)
+    return found

@@ -9,7 +9,6 @@ from broker.errors import ConfigError
 from broker.rpc.credentials import private
 from broker.settings import Keeping
 from broker.store.engine import Engine, StoreUnavailable, StoreUnusable
-from broker.store.postgres import PostgresEngine
 from broker.store.sqlite import SqliteEngine
 from broker.store.store import Store
 
@@ -62,11 +61,13 @@ def _engine(keeping: Keeping) -> Engine:
         return SqliteEngine(file, wait_seconds=keeping.wait_seconds, synchronous=keeping.synchronous.upper())
     assert keeping.dsn_file is not None, "the settings see to it"
     dsn = private(keeping.dsn_file, "store.dsn_file").decode(errors="replace").strip()
-    # Its driver is an extra.
+    # Its driver is an extra, and the module does not import without.
     for name in ("asyncpg", "greenlet"):
         if find_spec(name) is None:
             text = f"store.kind is 'postgresql', which needs {name}: pip install 'context-broker[postgres]'"
             raise ConfigError(text)
+    from broker.store.postgres import PostgresEngine
+
     try:
         return PostgresEngine(dsn, wait_seconds=keeping.wait_seconds, connections=keeping.connections)
     except StoreUnusable as error:
