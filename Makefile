@@ -7,21 +7,34 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # Read by the demo's recipe from its environment, so that no character of them means anything to a shell.
 export DIR ?= .
 export ASK ?=
+LOADS ?=
 
-.PHONY: demo test soak check protos protos-released constraints clean
+.PHONY: demo test soak bench bench-check bench-keep check protos protos-released constraints clean
 
 ## Starts the daemon and three providers, asks a question about a folder: make demo DIR=… ASK="…"
 demo: .venv/.server
 	@$(BIN)/context-broker demo "$$DIR" --ask "$$ASK"
 
-## Runs the tests.
+## Runs the tests, a file at a time on each core.
 test: .venv/.dev tests/foreign/node_modules/.stamp
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 ## Runs what takes long, half an hour or so, and shows what it measured; CONTEXT_BROKER_SOAK_SCALE=0.1 is a try.
 soak: .venv/.dev tests/foreign/node_modules/.stamp
 	@rm -f .soak.jsonl
 	$(BIN)/python -m pytest -m soak; code=$$?; cat .soak.jsonl; exit $$code
+
+## Measures the broker against a bare relay, a JSON line a load: make bench LOADS="typical small". A minute each.
+bench: .venv/.dev
+	@$(BIN)/python -m tests.bench $(LOADS)
+
+## The same, and fails where a ratio is a tenth worse than that of the last release.
+bench-check: .venv/.dev
+	@$(BIN)/python -m tests.bench --check $(LOADS)
+
+## The same, and keeps the lines in tests/bench/history.jsonl. For releases, on a machine that does nothing else.
+bench-keep: .venv/.dev
+	@$(BIN)/python -m tests.bench --keep $(LOADS)
 
 ## Lints, formats, types, and the contract's own lint; and that it breaks no one who speaks the last released one.
 check: .venv/.dev

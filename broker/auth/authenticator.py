@@ -59,6 +59,11 @@ class Authenticator:
         identified = self._part.identify(presented, now)
         return self._principal(identified, presented.connection), identified.expires
 
+    def tenants(self) -> frozenset[str]:
+        """Names of the tenants that there are: those that principals have."""
+        principals = {} if self._principals is None else self._principals.value
+        return frozenset(each.tenant for each in principals.values() if each.tenant)
+
     def refresh(self) -> tuple[bool, list[str]]:
         """Reads again the files that have changed; blocking.
 

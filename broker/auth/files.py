@@ -86,4 +86,7 @@ class WatchedFile(Generic[T]):
         try:
             return self._parse(content)
         except ValueError as wrong:
-            raise ConfigError(f"{self._key}: {self._path}: {wrong}") from None
+            found = str(wrong)
+            # A line for each mistake, where there are several.
+            told = "\n  ".join(("", *found.splitlines())) if "\n" in found else f" {found}"
+            raise ConfigError(f"{self._key}: {self._path}:{told}") from None

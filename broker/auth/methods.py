@@ -37,3 +37,9 @@ OPEN = frozenset({"Health.Check", "Health.List", "Health.Watch"})
 def may_call(caller: Caller, method: str) -> bool:
     """Whether a caller may call a method, by its roles."""
     return not caller.roles.isdisjoint(ROLES.get(method, frozenset()))
+
+
+def needed(method: str) -> str:
+    """What a caller needs to call a method, as words of a refusal; the table is public, and no secret."""
+    roles = [repr(role.value) for role in Role if role in ROLES.get(method, frozenset())]
+    return f"the role {' or '.join(roles)}" if roles else "a role that no one has"

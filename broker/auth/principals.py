@@ -5,7 +5,7 @@ The file is TOML, a table for each principal::
     [[principals]]
     subject = "spiffe://example.org/search"   # as the credential says it, whole
     by = ["mtls"]                             # the kinds of credential that may say it
-    tenant = "research"                       # left out: the one without a name
+    tenant = "research"                       # left out in all: the one without a name
     role = "provider"                         # or "orchestrator", or "operator"
     providers = ["search", "files"]           # the names that it may speak for; providers only
 
@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from broker.auth.caller import Role
 from broker.auth.parts import Kind
@@ -27,6 +27,11 @@ from broker.auth.tokens import check_subject
 from broker.core.names import provider_name_problem
 
 _TENANT = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+T = TypeVar("T")
+
+_TOLD = 20
+"""Mistakes that are told at once."""
+
 _KEYS = frozenset({"subject", "by", "tenant", "role", "providers"})
 
 
@@ -57,7 +62,7 @@ def parse_principals(content: bytes, kinds: frozenset[Kind]) -> Mapping[str, Pri
         kinds: The kinds of credential that the policy knows.
 
     Raises:
-        ValueError: With the entry, the key, and what was expected.
+        ValueError: With the entry, the key, and what was expected, a line for each that is wrong.
     """
     try:
         document = tomllib.loads(content.decode())
@@ -69,37 +74,81 @@ def parse_principals(content: bytes, kinds: frozenset[Kind]) -> Mapping[str, Pri
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise ValueError("principals are tables: write [[principals]] before each")
     found: dict[str, Principal] = {}
+    told: list[str] = []
     for number, entry in enumerate(entries):
-        try:
-            principal = _principal(entry, kinds)
-        except ValueError as wrong:
-            raise ValueError(f"principals[{number}]: {wrong}") from None
+        problems: list[str] = []
+        principal = _principal(entry, kinds, problems)
+        told += (f"principals[{number}]: {each}" for each in problems)
+        if principal is None:
+            continue
         if principal.subject in found:
-            raise ValueError(f"principals[{number}]: the subject {principal.subject!a} stands there twice")
+            told.append(f"principals[{number}]: the subject {principal.subject!a} stands there twice")
         found[principal.subject] = principal
+    told = told or list(_without_tenant(found.values()))
+    if told:
+        more = [f"and {len(told) - _TOLD} more"] if len(told) > _TOLD else []
+        raise ValueError("\n".join((*told[:_TOLD], *more)))
     return found
 
 
-def _principal(entry: dict[str, Any], kinds: frozenset[Kind]) -> Principal:
+def _without_tenant(principals: Collection[Principal]) -> Iterator[str]:
+    """Those whose tenant was forgotten: where others have one, the tenant without a name is meant by no one."""
+    members = [each for each in principals if each.role is not Role.OPERATOR]
+    if any(each.tenant for each in members):
+        for each in members:
+            if not each.tenant:
+                yield f"tenant: the principal {each.subject!a} has none, and others have; give every one its tenant"
+
+
+def _principal(entry: dict[str, Any], kinds: frozenset[Kind], problems: list[str]) -> Principal | None:
+    """What an entry says; None where anything is wrong with it, and all of that is added to ``problems``."""
+
+    def part(read: Callable[..., T], *arguments: Any) -> T | None:
+        try:
+            return read(entry, *arguments)
+        except ValueError as wrong:
+            problems.append(str(wrong))
+            return None
+
     unknown = sorted(entry.keys() - _KEYS)
     if unknown:
-        raise ValueError(f"there is no key {unknown[0]!a}; there are {', '.join(sorted(_KEYS))}")
-    subject, tenant = _string(entry, "subject"), _string(entry, "tenant", "")
+        problems.append(f"there is no key {unknown[0]!a}; there are {', '.join(sorted(_KEYS))}")
+    subject, tenant, role = part(_subject), part(_tenant), part(_role)
+    providers, by = part(_providers), part(_kinds, kinds)
+    if role is not None and providers is not None and (role is Role.PROVIDER) != bool(providers):
+        problems.append("providers: a provider needs the names that it may speak for, and no other role has any")
+    if problems or subject is None or tenant is None or role is None or providers is None or by is None:
+        return None
+    return Principal(subject, by, tenant, role, providers)
+
+
+def _subject(entry: dict[str, Any]) -> str:
+    subject = _string(entry, "subject")
     check_subject(subject)
+    return subject
+
+
+def _tenant(entry: dict[str, Any]) -> str:
+    tenant = _string(entry, "tenant", "")
     if tenant and _TENANT.fullmatch(tenant) is None:
         raise ValueError(f"tenant {tenant[:64]!a}: use 1 to 63 of a-z, 0-9, '.', '_' and '-'")
+    return tenant
+
+
+def _role(entry: dict[str, Any]) -> Role:
     named = _string(entry, "role")
     try:
-        role = Role(named)
+        return Role(named)
     except ValueError:
         raise ValueError(f"role: give one of {', '.join(each.value for each in Role)}") from None
+
+
+def _providers(entry: dict[str, Any]) -> frozenset[str]:
     providers = _strings(entry, "providers")
     for name in providers:
         if problem := provider_name_problem(name):
             raise ValueError(f"providers: {problem}")
-    if (role is Role.PROVIDER) != bool(providers):
-        raise ValueError("providers: a provider needs the names that it may speak for, and no other role has any")
-    return Principal(subject, _kinds(entry, kinds), tenant, role, frozenset(providers))
+    return frozenset(providers)
 
 
 def _kinds(entry: dict[str, Any], kinds: frozenset[Kind]) -> frozenset[Kind]:

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING
 import click
 
 from broker.cli.asked import asked_of, asked_record
-from broker.cli.compositions_filter import filter_options
+from broker.cli.compositions_filter import filter_options, readings
 from broker.cli.encode import Record, moment, summary_record, usage_record
 from broker.cli.errors import name_fields
-from broker.cli.options import Access, address_option, json_option
+from broker.cli.options import Access, address_option, json_option, tenant_option
 from broker.cli.output import Cell, Column, Style, style_of, table, write_json, write_lines
 from broker.cli.recorded import COMPOSITION_ID, document_records, recorded_text, saved_of, saved_record
 from broker.cli.show import composition_lines
-from broker.cli.text import clean
+from broker.cli.text import clean, of_tenant
 from broker.cli.typed import COMPOSITIONS
 from broker.errors import NotFound
 
 if TYPE_CHECKING:
     from broker import client
-    from broker.client import CompositionFilter, ListedComposition
+    from broker.client import CompositionFilter, ContextClient, ListedComposition
 
 _LEGEND = "Lanes: answered / all. Frames: placed / offered. Tokens: of whole blocks."
 
@@ -38,8 +38,8 @@ EPILOG = """\
 \b
 Why did an agent not see a document? Find the compositions that left it out, and
 ask one of them:
-  context-broker compositions list --since 1d --frame README.md#1 --excluded
-  context-broker explain ID --frame files/README.md#1
+  context-broker compositions list --since 1d --document README.md --excluded
+  context-broker explain ID --frame files/README.md#L1-12
 \b
 Each subcommand takes --address, --token-file and --json.
 """
@@ -50,6 +50,7 @@ LIST_EPILOG = """\
   composition  composition_id, request_id, made_at, subject, content, request,
                strategy, placement, budget, lanes, rows, reasons, usage, …
 With --provider, such a frame is one of that provider's; without, of any.
+--document takes a path or its last segments; --frame, one ID, as explain names it.
 """
 
 SHOW_EPILOG = """\
@@ -83,7 +84,10 @@ def command() -> None:
 def list_command(
     context: click.Context, /, wanted: CompositionFilter, limit: int, address: str, access: Access, as_json: bool
 ) -> None:
-    """List the compositions that all the given options are true of, newest first."""
+    """List the compositions that all the given options are true of, newest first.
+
+    It needs the role "orchestrator" or "operator".
+    """
     name_fields(context, COMPOSITIONS)
     found = asyncio.run(_listed(wanted, limit + 1, address, access))
     if as_json:
@@ -98,11 +102,15 @@ def list_command(
 @command.command("show", short_help="Show one as query does.", epilog=SHOW_EPILOG)
 @click.argument("composition_id", metavar="ID", type=COMPOSITION_ID)
 @click.option("--all", "everything", is_flag=True, help="List every frame that was left out.")
+@tenant_option
 @address_option
 @json_option
-def show(composition_id: str, everything: bool, address: str, access: Access, as_json: bool) -> None:
-    """Show the composition of an ID: which frames stood where in the prompt, and why."""
-    saved = saved_of(composition_id, address, access)
+def show(composition_id: str, everything: bool, tenant: str, address: str, access: Access, as_json: bool) -> None:
+    """Show the composition of an ID: which frames stood where in the prompt, and why.
+
+    It needs the role "orchestrator" or "operator".
+    """
+    saved = saved_of(composition_id, address, access, tenant)
     if as_json:
         for record in document_records(saved):
             write_json(record)
@@ -135,11 +143,15 @@ def export(
     access: Access,
     as_json: bool,  # noqa: ARG001 - the output is JSON in any case, failures with it
 ) -> None:
-    """Print the compositions of these IDs, or those that the given options are true of, newest first."""
-    if ids and (wanted or limit is not None):
+    """Print the compositions of these IDs, or those that the given options are true of, newest first.
+
+    It needs the role "orchestrator" or "operator".
+    """
+    tenant = wanted.get("tenant", "")
+    if ids and (wanted.keys() - {"tenant"} or limit is not None):
         raise click.UsageError("give IDs, or options that say which compositions are meant, and not both")
     name_fields(context, COMPOSITIONS)
-    asyncio.run(_export(ids, wanted, limit, address, access))
+    asyncio.run(_export(ids, wanted, tenant, limit, address, access))
 
 
 def listed_record(listed: ListedComposition) -> Record:
@@ -189,12 +201,18 @@ def listed_lines(found: Sequence[ListedComposition], style: Style) -> list[str]:
 
 
 def _nothing(wanted: CompositionFilter, address: str) -> str:
-    if not wanted:
-        return f"the broker at {address} has no composition on record yet"
-    advice = (
-        "; --frame is an ID without its provider, which --provider names" if "/" in wanted.get("frame_id", "") else ""
-    )
-    return f"the broker at {address} has no such composition on record{advice}"
+    of = of_tenant(wanted.get("tenant", ""))
+    if not wanted.keys() - {"tenant"}:
+        return f"the broker at {address} has no composition on record yet{of}"
+    lines = [f"the broker at {address} has no such composition on record{of}"]
+    if "frame_id" in wanted:
+        lines.append("--frame is one whole ID; --document PATH finds all frames of a document.")
+    if "frame_id" in wanted or "document" in wanted:
+        lines.append(
+            "A document that no request was offered is in none: --provider NAME alone lists the requests that would\n"
+            "have asked its provider, and `compositions show ID` tells how its lane ended."
+        )
+    return "\n".join(lines)
 
 
 async def _listed(wanted: CompositionFilter, limit: int, address: str, access: Access) -> list[ListedComposition]:
@@ -202,36 +220,52 @@ async def _listed(wanted: CompositionFilter, limit: int, address: str, access: A
 
     async with ContextClient(address, **access) as client:
         found: list[ListedComposition] = []
-        async with aclosing(client.compositions(page_size=min(limit, 100), **wanted)) as listed:
-            async for one in listed:
-                found.append(one)
-                if len(found) == limit:
-                    break
+        for reading in readings(wanted):
+            async with aclosing(client.compositions(page_size=min(limit, 100), **reading)) as listed:
+                async for one in listed:
+                    found.append(one)
+                    if len(found) == limit:
+                        break
+            if found:
+                break
         return found
 
 
 async def _export(
-    ids: Sequence[str], wanted: CompositionFilter, limit: int | None, address: str, access: Access
+    ids: Sequence[str],
+    wanted: CompositionFilter,
+    tenant: str,
+    limit: int | None,
+    address: str,
+    access: Access,
 ) -> None:
     from broker.client import ContextClient
 
     async with ContextClient(address, **access) as client:
         for composition_id in ids:
-            _write(await client.composition(composition_id))
+            _write(await client.composition(composition_id, tenant=tenant))
         if ids:
             return
-        exported = 0
-        async with aclosing(client.compositions(**wanted)) as listed:
-            async for one in listed:
-                try:
-                    record = await client.composition(one.composition_id)
-                except NotFound:
-                    # Forgotten by age since it was listed.
-                    continue
-                _write(record)
-                exported += 1
-                if exported == limit:
-                    break
+        for reading in readings(wanted):
+            if await _export_listed(client, reading, tenant, limit):
+                break
+
+
+async def _export_listed(client: ContextClient, wanted: CompositionFilter, tenant: str, limit: int | None) -> int:
+    """How many were exported."""
+    exported = 0
+    async with aclosing(client.compositions(**wanted)) as listed:
+        async for one in listed:
+            try:
+                record = await client.composition(one.composition_id, tenant=tenant)
+            except NotFound:
+                # Forgotten by age since it was listed.
+                continue
+            _write(record)
+            exported += 1
+            if exported == limit:
+                break
+    return exported
 
 
 def _write(record: client.Record) -> None:

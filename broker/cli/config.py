@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,9 @@ from broker.cli.output import write_json, write_lines
 if TYPE_CHECKING:
     from broker.config import Read
 
+_INIT = Path("context-broker.toml")
+"""What ``init`` writes where no file is named."""
+
 _EXTRA = "pip install 'context-broker[server]'"
 
 SHOW_EPILOG = """\
@@ -26,7 +30,7 @@ SHOW_EPILOG = """\
 
 CHECK_EPILOG = """\
 \b
---json: {"event": "good", "file": …, "secrets": …}
+--json: {"event": "good", "file": …, "secrets": …, "remarks": […]}
 """
 
 
@@ -42,7 +46,7 @@ def command() -> None:
 
 
 @command.command("init")
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path), default="context-broker.toml")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path), default=_INIT)
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
 def init(file: Path, force: bool) -> None:
     """Write FILE with every key, commented out, with its default and what it is.
@@ -64,7 +68,14 @@ def init(file: Path, force: bool) -> None:
             f"{file} is there already; give another name, or --force to write over it", reason="FILE_EXISTS"
         ) from None
     file.write_text(text, encoding="utf-8")
-    write_lines([f"wrote {file}; then: context-broker config check --config {file}"])
+    name = shlex.quote(str(file))
+    write_lines(
+        [
+            f"wrote {file}; it is used where it is named:",
+            f"  context-broker config check --config {name}",
+            f"  context-broker serve --config {name}       (or CONTEXT_BROKER_CONFIG={name})",
+        ]
+    )
 
 
 @command.command("show", epilog=SHOW_EPILOG)
@@ -120,16 +131,18 @@ def check(file: Path | None, secrets: Path | None, as_json: bool) -> None:
     found = _read(file, secrets)
     from broker.cli.config_checking import check_startable
 
-    check_startable(found.config)
+    odd = check_startable(found.config)
     named: Mapping[str, Any] = {
         "file": None if found.file is None else str(found.file),
         "secrets": None if found.secrets is None else str(found.secrets),
     }
     if as_json:
-        write_json({"event": "good", **named})
+        write_json({"event": "good", **named, "remarks": odd})
     else:
         told = ", ".join(value for value in named.values() if value) or "the environment and the defaults"
-        write_lines([f"the configuration is good: {told}"])
+        if found.file is None and _INIT.exists():
+            odd.append(f"{_INIT} is here and was not read: name it with --config")
+        write_lines([f"the configuration is good: {told}", *(f"  but {each}" for each in odd)])
 
 
 @command.command("docs")

@@ -43,8 +43,9 @@ def _marked(line: str) -> str:
 
 
 _HEAD = (
-    "# The configuration of context-broker: every key with its default. Take the mark off a line to change it.",
-    "# context-broker config check --config FILE checks it, and config show tells what is in force and why.",
+    "# The configuration of context-broker: every key with its default, or an example where it has none and its",
+    "# remark says so. Take the mark off a line to set it. `context-broker config check --config FILE` checks it,",
+    "# `config show --config FILE` tells what is in force and why, and `serve --config FILE` uses it.",
 )
 
 
@@ -74,7 +75,10 @@ def _keys(model: type[BaseModel], mark: str) -> Iterator[str]:
         default = field.get_default(call_default_factory=True)
         absent = default is None or default is PydanticUndefined
         value = _example(field) if absent else toml(default)
-        yield from _line(f"{mark or ('# ' if absent else '')}{key} = {value}", remarks.get(key, ""))
+        remark = remarks.get(key, "")
+        if absent and not field.is_required():
+            remark = f"(not set) {remark}"
+        yield from _line(f"{mark or ('# ' if absent else '')}{key} = {value}", remark)
 
 
 def _line(text: str, remark: str) -> Iterator[str]:
@@ -120,13 +124,16 @@ def _example(field: FieldInfo) -> str:
         parts = (f"{name} = {toml((each.examples or [each.default])[0])}" for name, each in model.model_fields.items())
         return f"{{ {', '.join(parts)} }}"
     kinds = {annotation, *get_args(annotation)}
-    if get_origin(annotation) is Literal:
-        return toml(get_args(annotation)[0])
+    choices = next((get_args(kind) for kind in kinds if get_origin(kind) is Literal), None)
+    if choices:
+        return toml(choices[0])
     if Path in kinds:
         return '"FILE"'
     if get_origin(annotation) is tuple:
         return '["NAME", "OTHER"]'
-    return '"NAME"' if str in kinds else "1.0"
+    if str in kinds:
+        return '"NAME"'
+    raise TypeError(f"{annotation} has neither a default nor an example")
 
 
 def toml(value: Any) -> str:

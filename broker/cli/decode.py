@@ -10,26 +10,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from broker.cli.fields import Fields
-from broker.core.composition import (
+from broker.core.audited import (
     AuditRow,
     AuditScore,
-    AuditState,
     AuditSummary,
     BudgetRecord,
-    Citation,
-    Composition,
     FloorRecord,
     LaneSummary,
     LimitConflict,
     LimitsRecord,
-    Placed,
     RenderRecord,
     RerankOutcome,
     RerankRecord,
     StrategyRecord,
-    Usage,
-    UsageFigures,
 )
+from broker.core.composition import AuditState, Citation, Composition, Placed, Usage, UsageFigures
 from broker.core.frames import Frame, FrameRef, Provenance, Relation
 from broker.core.lanes import LaneEnd, LaneUpdate
 from broker.core.request import Floor

@@ -12,15 +12,8 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from broker.core.composition import (
-    AuditRow,
-    AuditSummary,
-    Composition,
-    LaneSummary,
-    Placed,
-    RerankRecord,
-    UsageFigures,
-)
+from broker.core.audited import AuditRow, AuditSummary, LaneSummary, RerankRecord
+from broker.core.composition import Composition, Placed, UsageFigures
 from broker.core.frames import Frame, FrameRef
 from broker.core.scores import ScoreScale
 

@@ -17,13 +17,13 @@ import click
 from broker.cli.output import write_json
 from broker.cli.text import clean
 from broker.cli.typed import Words, in_commands, typed
-from broker.errors import BrokerError, ConfigError, InvalidArgument, PermissionDenied
+from broker.errors import BrokerError, ConfigError, InvalidArgument, PermissionDenied, Unauthenticated, Unavailable
 
 FAILED = 1
 """The operation failed."""
 
 USAGE = 2
-"""Wrong usage or configuration: trying again unchanged cannot help."""
+"""Wrong usage, configuration or credential: trying again unchanged cannot help."""
 
 INTERRUPTED = 128 + signal.SIGINT
 """Ctrl-C."""
@@ -77,7 +77,7 @@ class BrokerFailure(Failure):
         self._name = name
 
     def format_message(self) -> str:
-        """The message, a line for each field where there are several, and when to try again."""
+        """The message, a line for each field where there are several, the limit, and when to try again."""
         error = self.error
         # Providers have a say in it: a lane that failed tells why in words of their own.
         fields = [
@@ -89,21 +89,28 @@ class BrokerFailure(Failure):
             alone = bool(fields) and error.message == InvalidArgument.of(error.violations).message
             lines = [f"{fields[0] if alone else error.message} [{error.code} {error.reason}]"]
         lines = [clean(in_commands(line)) for line in lines]
+        if error.quota and error.quota not in error.message:
+            lines.append(f"  the limit is {clean(error.quota)}")
         if error.retry_after:
             lines.append(f"  trying again after {error.retry_after:g} s may help")
         return "\n".join(lines)
 
     def record(self) -> dict[str, Any]:
-        """The error with its fields, each also as it was typed, and the seconds after which to try again."""
+        """The error with its fields, each also as it was typed, its limit, and the seconds after which to try again."""
         violations = [
             {"field": each.field, "option": self._name(each.field), "reason": each.reason, "message": each.message}
             for each in self.error.violations
         ]
-        return {**super().record(), "violations": violations, "retry_after": self.error.retry_after}
+        return {
+            **super().record(),
+            "violations": violations,
+            "quota": self.error.quota,
+            "retry_after": self.error.retry_after,
+        }
 
 
 class WrongRequest(BrokerFailure):
-    """A request that breaks a rule of its own, or that its caller may not make."""
+    """A request that breaks a rule of its own, or that its credential or its TLS does not let through."""
 
     exit_code = USAGE
 
@@ -127,7 +134,8 @@ def end(context: click.Context, error: BaseException) -> NoReturn:
     """
     if isinstance(error, KeyboardInterrupt | click.Abort):
         raise click.exceptions.Exit(INTERRUPTED) from None
-    if isinstance(error, InvalidArgument | PermissionDenied):
+    if isinstance(error, InvalidArgument | PermissionDenied | Unauthenticated) or _is_tls(error):
+        assert isinstance(error, BrokerError), "all of these are"
         failure: click.ClickException = WrongRequest(error, context.find_root().meta.get(_NAMES, str))
     elif isinstance(error, BrokerError):
         failure = BrokerFailure(error, context.find_root().meta.get(_NAMES, str))
@@ -142,6 +150,11 @@ def end(context: click.Context, error: BaseException) -> NoReturn:
     if context.find_root().meta.get(_JSON):
         write_json(failure.record() if isinstance(failure, Failure) else _usage_record(failure))
     raise failure from None
+
+
+def _is_tls(error: BaseException) -> bool:
+    """Whether two ideas of TLS kept a connection from coming about."""
+    return isinstance(error, Unavailable) and error.reason == "TLS"
 
 
 def _os_message(error: OSError) -> str:

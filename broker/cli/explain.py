@@ -13,7 +13,7 @@ from broker.cli.conflicts import conflicts
 from broker.cli.encode import ref_record, usage_record
 from broker.cli.errors import FAILED, Failure
 from broker.cli.left_out import LEFT_OUT_ROWS
-from broker.cli.options import Access, address_option, json_option, nearest
+from broker.cli.options import Access, address_option, json_option, nearest, tenant_option
 from broker.cli.output import Cell, Column, Style, style_of, table, write_json, write_lines
 from broker.cli.prompt_picture import prompt_lines
 from broker.cli.recorded import FILE_OR_ID, recorded_text, saved_of
@@ -61,10 +61,12 @@ cannot be worked out again, and is said to be NOT_RECOMPUTED.
     metavar="FILE",
     help="Write one self-contained page that draws it.",
 )
+@tenant_option
 @address_option
 @json_option
 def command(
     source: Path | str,
+    tenant: str,
     address: str,
     access: Access,
     name: str | None,
@@ -73,8 +75,11 @@ def command(
     page: Path | None,
     as_json: bool,
 ) -> None:
-    """Tell where each frame of a composition came from, and why it stands where it does or was left out."""
-    saved = saved_of(source, address, access)
+    """Tell where each frame of a composition came from, and why it stands where it does or was left out.
+
+    Of a composition on record the broker is asked, which needs the role "orchestrator" or "operator".
+    """
+    saved = saved_of(source, address, access, tenant)
     asked = saved.asked.composition if saved.asked else None
     checks = replay(saved.composition, asked, content=saved.content) if again else ()
     told = stories(saved.composition)

@@ -17,7 +17,8 @@ from broker.errors import Unavailable
 
 EPILOG = """\
 \b
-Exit codes: 0, it serves; 1, it does not, or cannot be reached.
+Exit codes: 0, it serves; 1, it does not, or cannot be reached; 2, it has TLS and you
+have not, or the other way round.
 
 \b
 --json: {"event": "health", "address": …, "service": …, "status": …}

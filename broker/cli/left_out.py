@@ -10,7 +10,8 @@ from broker.cli.output import Cell, Column, Style, table
 from broker.cli.text import clean, plural
 from broker.cli.tints import tints
 from broker.cli.why import number, numbers_apart
-from broker.core.composition import AuditRow, Composition, Reason
+from broker.core.audited import AuditRow, Reason
+from broker.core.composition import Composition
 from broker.core.lanes import LaneEnd
 
 LEFT_OUT_ROWS = 12

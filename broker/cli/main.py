@@ -21,7 +21,7 @@ Data goes to standard output, progress and logs to standard error.
 Exit codes:
   0    it worked
   1    the operation failed: no broker there, no provider answered, a bad line
-  2    wrong usage or configuration: trying again unchanged cannot help
+  2    wrong usage, configuration or credential: trying again unchanged cannot help
   130  stopped by Ctrl-C
 
 --json writes one JSON object to a line; a failure is then the last one, with

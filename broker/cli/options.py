@@ -88,16 +88,22 @@ _ACCESS: Mapping[str, Callable[[Any], Any]] = {
         "--tls-ca",
         type=_FILE_THERE,
         envvar="CONTEXT_BROKER_TLS_CA",
+        show_envvar=True,
         help="Certificate authority (PEM) of the broker's certificate; turns TLS on.",
     ),
     "tls_cert": click.option(
         "--tls-cert",
         type=_FILE_THERE,
         envvar="CONTEXT_BROKER_CLIENT_CERT",
+        show_envvar=True,
         help="Your own certificate chain (PEM), where the broker asks for one; goes with --tls-key.",
     ),
     "tls_key": click.option(
-        "--tls-key", type=_FILE_THERE, envvar="CONTEXT_BROKER_CLIENT_KEY", help="Private key (PEM) of --tls-cert."
+        "--tls-key",
+        type=_FILE_THERE,
+        envvar="CONTEXT_BROKER_CLIENT_KEY",
+        show_envvar=True,
+        help="Private key (PEM) of --tls-cert.",
     ),
     "token_file": click.option(
         "--token-file",
@@ -107,6 +113,12 @@ _ACCESS: Mapping[str, Callable[[Any], Any]] = {
     ),
 }
 """What a client brings to a broker, by the keyword of the client that takes it."""
+
+
+tenant_option = click.option(
+    "--tenant", default="", metavar="NAME", help="For operators: whose are meant.  [default: your own tenant's]"
+)
+"""``--tenant``: whose providers and compositions are meant."""
 
 
 def nearest(word: str, words: Collection[str]) -> str:

@@ -22,8 +22,9 @@ from broker.cli.saved import Saved
 from broker.cli.story import Story
 from broker.cli.terms import render_text, roles_text, usable_text
 from broker.cli.timeline import NO_TIMES, ms_text
+from broker.core.audited import AuditSummary, RerankOutcome
 from broker.core.checks import Check, Verdict
-from broker.core.composition import AuditSummary, Composition, RerankOutcome
+from broker.core.composition import Composition
 from broker.core.request import Placement
 
 _VERDICTS = {Verdict.AGREES: "agrees", Verdict.DIFFERS: "differs", Verdict.NOT_RECOMPUTED: "unknown"}

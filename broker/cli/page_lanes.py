@@ -9,7 +9,7 @@ from broker.cli.saved import Saved
 from broker.cli.story import Story
 from broker.cli.text import clip, plural
 from broker.cli.timeline import LaneTime, lane_times, ms_text, ticks, whole_ms
-from broker.core.composition import Reason
+from broker.core.audited import Reason
 
 WIDTH = 1120
 """Units across every drawing."""

@@ -55,7 +55,10 @@ def command(
     log_level: str,
     as_json: bool,
 ) -> None:
-    """Attach the provider NAME over the folder DIR; run until SIGTERM or Ctrl-C, then drain and exit 0."""
+    """Attach the provider NAME over the folder DIR; run until SIGTERM or Ctrl-C, then drain and exit 0.
+
+    It needs the role "provider".
+    """
     from broker.client import Provider
     from broker.telemetry import logs
 

@@ -11,12 +11,12 @@ import click
 from click.core import ParameterSource
 
 from broker.cli.encode import moment, provider_record
-from broker.cli.options import Access, address_option, json_option
+from broker.cli.options import Access, address_option, json_option, tenant_option
 from broker.cli.output import Cell, Column, Style, style_of, table, write_json, write_lines
 from broker.cli.providers_conduct import quarantine, release
 from broker.cli.providers_stats import stats
 from broker.cli.show import legend, scale_cell
-from broker.cli.text import clean
+from broker.cli.text import clean, of_tenant
 
 if TYPE_CHECKING:
     from broker.client import ListedProvider
@@ -35,20 +35,25 @@ _FLOOR = "A floor names its provider's scale: --floor PROVIDER:SCALE=VALUE."
 
 
 @click.group("providers", epilog=EPILOG, invoke_without_command=True)
+@tenant_option
 @address_option
 @json_option
 @click.pass_context
-def command(context: click.Context, address: str, access: Access, as_json: bool) -> None:
-    """List the providers that the broker knows, attached or not, in lane order."""
+def command(context: click.Context, tenant: str, address: str, access: Access, as_json: bool) -> None:
+    """List the providers that the broker knows, attached or not, in lane order.
+
+    It needs the role "orchestrator" or "operator".
+    """
     if context.invoked_subcommand is not None:
         _refuse_options(context, context.invoked_subcommand)
         return
-    found = asyncio.run(_providers(address, access))
+    found = asyncio.run(_providers(tenant, address, access))
     if as_json:
         for provider in found:
             write_json(provider_record(provider))
     else:
-        write_lines(provider_lines(found, style_of(sys.stdout)) or [f"the broker at {address} knows no provider yet"])
+        none = [f"the broker at {address} knows no provider yet{of_tenant(tenant)}"]
+        write_lines(provider_lines(found, style_of(sys.stdout)) or none)
 
 
 command.add_command(quarantine)
@@ -107,8 +112,8 @@ def _minute(seconds: float | None) -> str:
     return "never" if told is None else f"{told[:16]}Z"
 
 
-async def _providers(address: str, access: Access) -> list[ListedProvider]:
+async def _providers(tenant: str, address: str, access: Access) -> list[ListedProvider]:
     from broker.client import ContextClient
 
     async with ContextClient(address, **access) as client:
-        return list(await client.providers())
+        return list(await client.providers(tenant=tenant))

@@ -6,9 +6,9 @@ import asyncio
 
 import click
 
-from broker.cli.options import Access, address_option, json_option
+from broker.cli.options import Access, address_option, json_option, tenant_option
 from broker.cli.output import write_json, write_lines
-from broker.cli.text import clean, plural
+from broker.cli.text import clean, of_tenant, plural
 
 LONGEST = 604_800
 """Seconds that a provider may be made to sit out: a week."""
@@ -23,10 +23,6 @@ RELEASE_EPILOG = """\
 --json: {"event": "released", "provider": …, "remaining_seconds": …}
 """
 
-_tenant_option = click.option(
-    "--tenant", default="", metavar="NAME", help="Whose provider it is.  [default: your own tenant]"
-)
-
 
 @click.command("quarantine", short_help="Let a provider sit out.", epilog=QUARANTINE_EPILOG)
 @click.argument("provider")
@@ -38,7 +34,7 @@ _tenant_option = click.option(
     metavar="N",
     help=f"For how long, at most {LONGEST}, which is a week.",
 )
-@_tenant_option
+@tenant_option
 @address_option
 @json_option
 def quarantine(provider: str, seconds: int, tenant: str, address: str, access: Access, as_json: bool) -> None:
@@ -55,7 +51,7 @@ def quarantine(provider: str, seconds: int, tenant: str, address: str, access: A
 
 @click.command("release", short_help="End a provider's quarantine.", epilog=RELEASE_EPILOG)
 @click.argument("provider")
-@_tenant_option
+@tenant_option
 @address_option
 @json_option
 def release(provider: str, tenant: str, address: str, access: Access, as_json: bool) -> None:
@@ -69,7 +65,7 @@ def release(provider: str, tenant: str, address: str, access: Access, as_json: b
     elif left:
         write_lines([f"{clean(provider)} is asked again; it would have sat out for {plural(left, 'second')} more"])
     else:
-        write_lines([f"{clean(provider)} did not sit out; its lies and failures are forgotten"])
+        write_lines([f"{clean(provider)} did not sit out{of_tenant(tenant)}; its lies and failures are forgotten"])
 
 
 async def _quarantine(provider: str, seconds: int, tenant: str, address: str, access: Access) -> int:

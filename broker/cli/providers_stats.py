@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from broker.cli.moments import MOMENT, check_window
-from broker.cli.options import Access, address_option, json_option
+from broker.cli.options import Access, address_option, json_option, tenant_option
 from broker.cli.output import Cell, Column, Style, style_of, table, write_json, write_lines
-from broker.cli.text import clean
+from broker.cli.text import clean, of_tenant
 
 if TYPE_CHECKING:
     from broker.core.records import ProviderStatistics
@@ -44,18 +44,22 @@ _WIDE = 90
 @click.command("stats", short_help="Show how each provider fared.", epilog=EPILOG)
 @click.option("--since", type=MOMENT, metavar="MOMENT", help="From then on: 15m, 1h, 2d (ago), or ISO 8601.")
 @click.option("--until", type=MOMENT, metavar="MOMENT", help="Before then.")
+@tenant_option
 @address_option
 @json_option
-def stats(since: float | None, until: float | None, address: str, access: Access, as_json: bool) -> None:
-    """Show how each provider fared: asked, answered, late, lied, offered, placed, cited."""
+def stats(since: float | None, until: float | None, tenant: str, address: str, access: Access, as_json: bool) -> None:
+    """Show how each provider fared: asked, answered, late, lied, offered, placed, cited.
+
+    It needs the role "orchestrator" or "operator".
+    """
     check_window(since, until)
-    found = asyncio.run(_statistics(since, until, address, access))
+    found = asyncio.run(_statistics(since, until, tenant, address, access))
     if as_json:
         for one in found:
             tokens = one.tokens_per_citation
             write_json({"event": "provider_statistics", **asdict(one), "tokens_per_citation": tokens})
     else:
-        none = [f"the broker at {address} has no composition on record in this time"]
+        none = [f"the broker at {address} has no composition on record in this time{of_tenant(tenant)}"]
         write_lines(statistics_lines(found, style_of(sys.stdout)) or none)
 
 
@@ -82,9 +86,9 @@ def statistics_lines(found: Sequence[ProviderStatistics], style: Style) -> list[
 
 
 async def _statistics(
-    since: float | None, until: float | None, address: str, access: Access
+    since: float | None, until: float | None, tenant: str, address: str, access: Access
 ) -> tuple[ProviderStatistics, ...]:
     from broker.client import ContextClient
 
     async with ContextClient(address, **access) as client:
-        return await client.provider_statistics(made_from=since, made_before=until)
+        return await client.provider_statistics(made_from=since, made_before=until, tenant=tenant)

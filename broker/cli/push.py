@@ -55,7 +55,7 @@ def command(
 
     It may come before or after the query that names the request (query --request-id … --expect-push …). FILE is read
     and checked whole first, by the rules that the broker goes by: when one line is wrong, its number is told, nothing
-    is sent and the exit code is 1.
+    is sent and the exit code is 1. It needs the role "provider".
     """
     name_fields(context, PUSH)
     frames = read_checked_frames(file, provider, scale or UNIT)

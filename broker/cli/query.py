@@ -92,7 +92,8 @@ def command(
     """Ask the providers for GOAL and show which frames stand where in the prompt, and why.
 
     A floor is in its provider's own scale, and no option spans providers: their scores cannot be compared. Only
-    --strategy score_descending does so all the same, and is flagged wherever it shows.
+    --strategy score_descending does so all the same, and is flagged wherever it shows. It needs the role
+    "orchestrator".
     """
     if prompt and as_json:
         raise click.UsageError("--prompt and --json contradict each other: --json holds the prompt in its parts")
@@ -113,6 +114,8 @@ def command(
         save_records(save, kept)
     if prompt:
         write_bytes(composition.prompt.encode())
+        if not composition.prompt:
+            click.echo("note: there is no prompt: --mode none renders none; --json has the frames' content", err=True)
     elif not as_json:
         rows = None if everything else LEFT_OUT_ROWS
         write_lines(

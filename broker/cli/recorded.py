@@ -40,6 +40,9 @@ class FileOrId(_ParamType):
             return value
         if _ID.fullmatch(value.lower()) and not Path(value).exists():
             return str(value.lower())
+        if value != "-" and not Path(value).exists():
+            text = f"{value!r} is neither a file that is there nor a whole id of a composition, which has 36 characters"
+            self.fail(f"{text}; see `context-broker compositions list`", param, ctx)
         return Path(FILE.convert(value, param, ctx))
 
 
@@ -54,14 +57,15 @@ class CompositionId(_ParamType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The id, in the form in which a broker gives it."""
         if not _ID.fullmatch(value.lower()):
-            self.fail(f"{value!r} is no id of a composition; see `context-broker compositions list`", param, ctx)
+            text = f"{value!r} is no id of a composition, which has 36 characters"
+            self.fail(f"{text}; see `context-broker compositions list`", param, ctx)
         return str(value.lower())
 
 
 COMPOSITION_ID = CompositionId()
 
 
-def saved_of(source: Path | str, address: str, access: Access) -> Saved:
+def saved_of(source: Path | str, address: str, access: Access, tenant: str = "") -> Saved:
     """A document, or the composition of an id as the broker has it on record.
 
     Raises:
@@ -70,7 +74,7 @@ def saved_of(source: Path | str, address: str, access: Access) -> Saved:
     """
     if isinstance(source, Path):
         return read_saved(source)
-    return saved_record(asyncio.run(_fetched(source, address, access)))
+    return saved_record(asyncio.run(_fetched(source, tenant, address, access)))
 
 
 def saved_record(record: client.Record) -> Saved:
@@ -104,8 +108,8 @@ def recorded_text(kept: OnRecord) -> str:
     return f"{clean(kept.made_at)}{by}{'' if kept.content else ', without content'}"
 
 
-async def _fetched(composition_id: str, address: str, access: Access) -> client.Record:
+async def _fetched(composition_id: str, tenant: str, address: str, access: Access) -> client.Record:
     from broker.client import ContextClient
 
     async with ContextClient(address, **access) as client:
-        return await client.composition(composition_id)
+        return await client.composition(composition_id, tenant=tenant)

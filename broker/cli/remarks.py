@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator
 
 from broker.cli.left_out import meaning_of
 from broker.cli.text import clean, plural
-from broker.core.composition import AuditRow, AuditState, Composition, Reason
+from broker.core.audited import AuditRow, Reason
+from broker.core.composition import AuditState, Composition
 from broker.core.lanes import LaneEnd
 
 

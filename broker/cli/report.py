@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from broker.cli.errors import USAGE, Failure
-from broker.cli.options import Access, address_option, json_option, nearest
+from broker.cli.options import Access, address_option, json_option
 from broker.cli.output import write_json, write_lines
 from broker.cli.recorded import COMPOSITION_ID
-from broker.cli.text import clean, plainly, plural
-from broker.core.composition import Citation, Composition
-from broker.core.frames import FrameRef
+from broker.cli.text import clean, plural
+from broker.core.observations import named, observations
 from broker.core.records import Observation
 
 EPILOG = """\
@@ -47,7 +44,10 @@ def command(
     access: Access,
     as_json: bool,
 ) -> None:
-    """Report which placed frames of the composition ID were selected, rendered and cited."""
+    """Report which placed frames of the composition ID were selected, rendered and cited.
+
+    It needs the role "orchestrator".
+    """
     if not (cited or rendered or selected or whole_prompt):
         raise click.UsageError("say what was seen: --cited, --rendered, --selected or --whole-prompt")
     seen = asyncio.run(_report(composition_id, (selected, rendered, cited), whole_prompt, address, access))
@@ -55,21 +55,6 @@ def command(
         write_json(reported_record(composition_id, seen))
     else:
         write_lines([reported_line(composition_id, seen)])
-
-
-def observations(
-    composition: Composition,
-    *,
-    selected: Iterable[FrameRef] = (),
-    rendered: Iterable[FrameRef] = (),
-    cited: Iterable[FrameRef] = (),
-) -> list[Observation]:
-    """What was seen, an observation for each frame in prompt order: the stronger brings the weaker along."""
-    quoted = frozenset(cited)
-    shown = quoted.union(rendered)
-    chosen = shown.union(selected)
-    refs = (citation.frame for citation in composition.citations)
-    return [Observation(ref.provider, ref.frame_id, True, ref in shown, ref in quoted) for ref in refs if ref in chosen]
 
 
 def reported_record(composition_id: str, seen: Sequence[Observation]) -> dict[str, Any]:
@@ -82,34 +67,6 @@ def reported_line(composition_id: str, seen: Sequence[Observation]) -> str:
     counts = _counts(seen)
     told = f"{plural(counts['selected'], 'frame')} selected, {counts['rendered']:,} rendered, {counts['cited']:,} cited"
     return f"reported of composition {clean(composition_id)}: {told}"
-
-
-def named(composition: Composition, name: str) -> FrameRef:
-    """The placed frame of a label, or of ``PROVIDER/ID``.
-
-    Raises:
-        Failure: There is none (``FRAME_NOT_PLACED``), or several share the label (``LABEL_AMBIGUOUS``).
-    """
-    meant: dict[str, list[Citation]] = defaultdict(list)
-    for citation in composition.citations:
-        ref = citation.frame
-        for text in dict.fromkeys((citation.label, plainly(citation.label), f"{ref.provider}/{ref.frame_id}")):
-            meant[text].append(citation)
-    found = meant.get(name, [])
-    if not found:
-        message = f"the composition placed no frame {clean(name)!r}{clean(nearest(name, meant))}"
-        raise _Wrong(message, code="INVALID_ARGUMENT", reason="FRAME_NOT_PLACED")
-    if len(found) > 1:
-        names = ", ".join(f"{one.frame.provider}/{one.frame.frame_id}" for one in found)
-        message = f"several frames share the label {clean(name)!r}; name one of them: {clean(names)}"
-        raise _Wrong(message, code="INVALID_ARGUMENT", reason="LABEL_AMBIGUOUS")
-    return found[0].frame
-
-
-class _Wrong(Failure):
-    """A name that names no frame."""
-
-    exit_code = USAGE
 
 
 def _counts(seen: Sequence[Observation]) -> dict[str, int]:

@@ -23,7 +23,8 @@ from broker.cli.errors import Failure
 from broker.cli.fields import Fields, WrongField
 from broker.cli.frames_file import json_records, place_of
 from broker.cli.text import clean
-from broker.core.composition import AuditRow, Composition, Placed
+from broker.core.audited import AuditRow
+from broker.core.composition import Composition, Placed
 from broker.core.lanes import LaneUpdate
 from broker.core.rebuilding import Contradiction, rebuilt_lanes, recorded_strategy
 

@@ -18,7 +18,8 @@ from broker.cli.terms import placement_text, policy_lines
 from broker.cli.text import clean, listed, plainly, plural
 from broker.cli.tints import tints
 from broker.cli.why import Reasons, shown_score
-from broker.core.composition import AuditRow, Composition
+from broker.core.audited import AuditRow
+from broker.core.composition import Composition
 from broker.core.frames import FrameRef
 from broker.core.scores import Direction, ScoreScale
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from broker.cli.left_out import meaning_of, particulars
 from broker.cli.text import clean, listed, plainly, plural
 from broker.cli.why import Reasons, shown_score
-from broker.core.composition import AuditRow, Composition, Placed, RerankOutcome
+from broker.core.audited import AuditRow, RerankOutcome
+from broker.core.composition import Composition, Placed
 from broker.core.frames import FrameRef
 
 

@@ -34,7 +34,10 @@ EPILOG = """\
 @json_option
 @click.pass_context
 def command(context: click.Context, address: str, access: Access, as_json: bool) -> None:
-    """List the broker's ranking policies with their parameters; those that compare raw scores are flagged."""
+    """List the broker's ranking policies with their parameters; those that compare raw scores are flagged.
+
+    It needs the role "orchestrator" or "operator".
+    """
     if context.invoked_subcommand is not None:
         return
     found = asyncio.run(_strategies(address, access))

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from broker.cli.output import Style
 from broker.cli.text import clean, clip, plural
 from broker.cli.why import negated
-from broker.core.composition import AuditSummary, BudgetRecord, Composition, RenderRecord, RerankOutcome, RerankRecord
+from broker.core.audited import AuditSummary, BudgetRecord, RenderRecord, RerankOutcome, RerankRecord
+from broker.core.composition import Composition
 from broker.core.counting import BYTES_PER_4
 from broker.core.request import BudgetSplit, Placement
 

@@ -78,6 +78,11 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
+def of_tenant(tenant: str) -> str:
+    """`` in tenant 'blue'``; nothing where none was named."""
+    return f" in tenant {clean(tenant)!r}" if tenant else ""
+
+
 def listed(words: list[str]) -> str:
     """``a``, ``a and b``, ``a, b and c``."""
     if len(words) < 2:

@@ -14,7 +14,7 @@ import click
 
 from broker.cli.admin import admin_option, fetched
 from broker.cli.errors import Failure, WrongConfiguration
-from broker.cli.options import Access, address_option, json_option
+from broker.cli.options import Access, address_option, json_option, tenant_option
 from broker.cli.output import style_of, write_json, write_lines
 
 if TYPE_CHECKING:
@@ -37,16 +37,19 @@ provider's lanes was cut short or gave nothing by the deadline.
 @admin_option(default="127.0.0.1:9464", help="The broker's admin.listen, where its metrics are.")
 @click.option("--every", type=click.FloatRange(min=0.2), default=2.0, show_default=True, metavar="SECONDS")
 @click.option("--times", type=click.IntRange(min=1), metavar="N", help="Looks.  [default: until Ctrl-C]")
+@tenant_option
 @address_option
 @json_option
-def command(admin: str, every: float, times: int | None, address: str, access: Access, as_json: bool) -> None:
+def command(
+    admin: str, every: float, times: int | None, tenant: str, address: str, access: Access, as_json: bool
+) -> None:
     """Show what the broker does now: requests, lanes, memory, and each provider's load and rates.
 
-    It needs a broker with admin.listen set, and a credential that may list providers.
+    It needs a broker with admin.listen set, and the role "orchestrator" or "operator".
     """
     with ExitStack() as stack:
         show = _shower(address, as_json, stack)
-        asyncio.run(_watch(admin, every, times, address, access, show))
+        asyncio.run(_watch(admin, every, times, tenant, address, access, show))
 
 
 def _shower(address: str, as_json: bool, stack: ExitStack) -> Callable[[dict[str, Any]], None]:
@@ -70,7 +73,13 @@ def _shower(address: str, as_json: bool, stack: ExitStack) -> Callable[[dict[str
 
 
 async def _watch(
-    admin: str, every: float, times: int | None, address: str, access: Access, show: Callable[[dict[str, Any]], None]
+    admin: str,
+    every: float,
+    times: int | None,
+    tenant: str,
+    address: str,
+    access: Access,
+    show: Callable[[dict[str, Any]], None],
 ) -> None:
     from broker.cli.figures import Change
     from broker.cli.top_view import record
@@ -80,7 +89,7 @@ async def _watch(
         before, looks = await asyncio.to_thread(_scrape, admin), 0
         while times is None or looks < times:
             await asyncio.sleep(every)
-            providers: Sequence[ListedProvider] = await client.providers()
+            providers: Sequence[ListedProvider] = await client.providers(tenant=tenant)
             now = await asyncio.to_thread(_scrape, admin)
             show(record(Change(before, now), providers))
             before, looks = now, looks + 1

@@ -13,6 +13,9 @@ from typing import Any
 from broker.core.frames import FrameRef
 from broker.core.request import Floor
 
+_TLS = re.compile(r"(?<![\w./-])tls_(ca|cert|key)(?![\w/-]|\.\w)")
+"""A keyword of the clients that has an option of the same name; no part of a file's name or of a configuration key."""
+
 _SHOWN = 64
 """Characters of a value that are shown."""
 
@@ -90,6 +93,8 @@ COMPOSITIONS: Words = {
     r"made_before": ("--until", ""),
     r"provider(?:_id)?": ("--provider", "provider"),
     r"frame_id": ("--frame", "frame_id"),
+    r"document": ("--document", "document"),
+    r"tenant": ("--tenant", "tenant"),
     r"reason": ("--excluded-for", "reason"),
     r"composition_id": ("ID", "composition_id"),
 }
@@ -124,7 +129,7 @@ def in_commands(text: str) -> str:
     """A message with the commands and options of a person in the place of the methods and fields of a program."""
     for method, command in _COMMANDS.items():
         text = text.replace(method, command)
-    return text
+    return _TLS.sub(r"--tls-\1", text)
 
 
 def _chosen(value: object, match: re.Match[str]) -> object:

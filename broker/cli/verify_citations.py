@@ -16,10 +16,11 @@ from broker.cli.frames_file import place_of
 from broker.cli.options import Access, address_option, json_option
 from broker.cli.output import Cell, Column, Style, style_of, table, write_json, write_lines
 from broker.cli.recorded import FILE_OR_ID, saved_of
-from broker.cli.report import observations, reported_line, reported_record
+from broker.cli.report import reported_line, reported_record
 from broker.cli.text import clean, clip, plainly, plural
 from broker.core.citations import CitationReport, Invented, Near, verify_citations
 from broker.core.composition import Citation, Composition
+from broker.core.observations import observations
 from broker.core.records import Observation
 
 EPILOG = """\
@@ -65,7 +66,8 @@ _COLUMNS = (Column("label", gives=2), Column("position", right=True), Column("fr
 def command(answer_file: Path, source: Path | str, reports: bool, address: str, access: Access, as_json: bool) -> None:
     """Say which labels a model's answer cites, which of them exist, and which were invented.
 
-    That a label exists says nothing of whether its frame bears the sentence out.
+    That a label exists says nothing of whether its frame bears the sentence out. A composition on record needs the role
+    "orchestrator" or "operator", and --report the role "orchestrator".
     """
     if str(answer_file) == str(source) == "-":
         raise click.UsageError("the answer and the composition cannot both be standard input")

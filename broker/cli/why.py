@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from broker.core.composition import AuditRow, Composition
+from broker.core.audited import AuditRow
+from broker.core.composition import Composition
 from broker.core.frames import FrameRef
 from broker.core.ranking import dealt_in, exact_weight
 from broker.core.scores import Direction

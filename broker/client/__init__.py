@@ -13,27 +13,23 @@ from broker.client.answering import AnswerFunction
 from broker.client.calls import ComposeOptions, Event
 from broker.client.query import Query
 from broker.client.records import CompositionFilter
-from broker.core.composition import (
+from broker.core.audited import (
     AuditRow,
     AuditScore,
-    AuditState,
     AuditSummary,
     BudgetRecord,
-    Citation,
-    Composition,
     FloorRecord,
     LaneSummary,
     LimitConflict,
     LimitsRecord,
-    Placed,
     Reason,
     RenderRecord,
     RerankOutcome,
     RerankRecord,
     StrategyRecord,
-    Usage,
-    UsageFigures,
 )
+from broker.core.citations import Ambiguous, CitationReport, Cited, Invented, Near, verify_citations
+from broker.core.composition import AuditState, Citation, Composition, Placed, Usage, UsageFigures
 from broker.core.frames import KINDS, Frame, FrameRef, Provenance, Relation
 from broker.core.lanes import LaneEnd, LaneUpdate, Unreadable
 from broker.core.records import Observation, ProviderStatistics
@@ -98,6 +94,7 @@ __all__ = [
     "Aborted",
     "Accepted",
     "AlreadyExists",
+    "Ambiguous",
     "AnswerFunction",
     "AuditRow",
     "AuditScore",
@@ -109,6 +106,8 @@ __all__ = [
     "BudgetSplit",
     "Cancelled",
     "Citation",
+    "CitationReport",
+    "Cited",
     "ComposeCall",
     "ComposeOptions",
     "Composition",
@@ -129,6 +128,7 @@ __all__ = [
     "InlineLane",
     "Internal",
     "InvalidArgument",
+    "Invented",
     "LaneEnd",
     "LaneSource",
     "LaneSummary",
@@ -139,6 +139,7 @@ __all__ = [
     "ListedInstance",
     "ListedProvider",
     "ListedStrategy",
+    "Near",
     "NotFound",
     "Observation",
     "OpenedLane",
@@ -184,6 +185,7 @@ __all__ = [
     "Usage",
     "UsageFigures",
     "Violation",
+    "verify_citations",
 ]
 
 _LOADED_ON_USE = {

@@ -27,14 +27,16 @@ from broker.client.calls import (
     push_data,
 )
 from broker.client.channel import DEFAULT_ADDRESS, check_timeout, open_blocking_channel, translated
+from broker.client.handshakes import explained
 from broker.client.traces import calling, carried
 from broker.core.composition import Composition
-from broker.core.frames import Frame
+from broker.core.frames import Frame, FrameRef
 from broker.core.records import Observation, ProviderStatistics
 from broker.core.scores import UNIT, ScoreScale
-from broker.errors import Cancelled
+from broker.errors import BrokerError, Cancelled
 from broker.wire.listings import ListedProvider, ListedStrategy, read_providers, read_strategies
 from broker.wire.records import ListedComposition, Record, RecordReader, read_statistics
+from broker.wire.typed import held
 
 
 class BlockingContextClient:
@@ -72,7 +74,7 @@ class BlockingContextClient:
         self._closed = False
 
     def compose(self, goal: str, *, timeout: float | None = None, **options: Unpack[ComposeOptions]) -> Composition:
-        """See :meth:`~broker.client.context.ContextClient.compose`."""
+        """See :meth:`~broker.client.context.ContextClient.compose`; options: :class:`broker.client.ComposeOptions`."""
         with closing(self.stream(goal, timeout=timeout, **options)) as events:
             for event in events:
                 if isinstance(event, Composition):
@@ -82,7 +84,7 @@ class BlockingContextClient:
     def stream(
         self, goal: str, *, timeout: float | None = None, **options: Unpack[ComposeOptions]
     ) -> Generator[Event, None, None]:
-        """See :meth:`~broker.client.context.ContextClient.stream`."""
+        """See :meth:`~broker.client.context.ContextClient.stream`; options: :class:`broker.client.ComposeOptions`."""
         check_timeout(timeout)
         request = compose_data(goal, options)
         answer = Answer()
@@ -92,14 +94,14 @@ class BlockingContextClient:
                 for data in call:
                     yield from answer.take(data)
             except grpc.RpcError as error:
-                raise translated(error, self.address) from None
+                raise self._failure(error) from None
             finally:
                 call.cancel()
         yield answer.result()
 
-    def providers(self, *, timeout: float | None = 10.0) -> tuple[ListedProvider, ...]:
+    def providers(self, *, tenant: str = "", timeout: float | None = 10.0) -> tuple[ListedProvider, ...]:
         """See :meth:`~broker.client.context.ContextClient.providers`."""
-        data = self._ask(LIST_PROVIDERS, pb.ListProvidersRequest().SerializeToString(), timeout)
+        data = self._ask(LIST_PROVIDERS, records.providers_data(tenant), timeout)
         return read_providers(parsed(pb.ListProvidersResponse, data))
 
     def strategies(self, *, timeout: float | None = 10.0) -> tuple[ListedStrategy, ...]:
@@ -124,13 +126,13 @@ class BlockingContextClient:
                 iter(parts), timeout=timeout, metadata=carried(self._access.metadata())
             )
         except grpc.RpcError as error:
-            raise translated(error, self.address) from None
+            raise self._failure(error) from None
         return parsed(provider_service_pb2.PushResponse, data).frames
 
-    def composition(self, composition_id: str, *, timeout: float | None = 30.0) -> Record:
+    def composition(self, composition_id: str, *, tenant: str = "", timeout: float | None = 30.0) -> Record:
         """See :meth:`~broker.client.context.ContextClient.composition`."""
         check_timeout(timeout)
-        request, reader = records.composition_data(composition_id), RecordReader()
+        request, reader = records.composition_data(composition_id, tenant), RecordReader()
         call = self._channel.unary_stream(records.GET_COMPOSITION)(
             request, timeout=timeout, metadata=carried(self._access.metadata())
         )
@@ -138,7 +140,7 @@ class BlockingContextClient:
             for data in call:
                 reader.take(parsed(pb.GetCompositionResponse, data))
         except grpc.RpcError as error:
-            raise translated(error, self.address) from None
+            raise self._failure(error) from None
         finally:
             call.cancel()
         return reader.result()
@@ -155,15 +157,32 @@ class BlockingContextClient:
         while pages.more:
             yield from pages.take(self._ask(records.LIST_COMPOSITIONS, pages.request(), timeout))
 
-    def report(self, composition_id: str, observations: Iterable[Observation], *, timeout: float | None = 10.0) -> None:
+    def report(
+        self,
+        composition_id: str,
+        observations: Iterable[Observation] = (),
+        *,
+        cited: Iterable[str | FrameRef] = (),
+        timeout: float | None = 10.0,
+    ) -> None:
         """See :meth:`~broker.client.context.ContextClient.report`."""
+        observations, cited = held(observations), records.cited_names(cited)
+        if cited:
+            record = self.composition(composition_id, timeout=timeout)
+            observations = records.with_cited(observations, record, cited)
         self._ask(records.REPORT_ATTRIBUTION, records.report_data(composition_id, observations), timeout)
 
     def provider_statistics(
-        self, *, made_from: float | None = None, made_before: float | None = None, timeout: float | None = 30.0
+        self,
+        *,
+        made_from: float | None = None,
+        made_before: float | None = None,
+        tenant: str = "",
+        timeout: float | None = 30.0,
     ) -> tuple[ProviderStatistics, ...]:
         """See :meth:`~broker.client.context.ContextClient.provider_statistics`."""
-        data = self._ask(records.PROVIDER_STATISTICS, records.statistics_data(made_from, made_before), timeout)
+        request = records.statistics_data(made_from, made_before, tenant)
+        data = self._ask(records.PROVIDER_STATISTICS, request, timeout)
         return read_statistics(parsed(pb.GetProviderStatisticsResponse, data))
 
     def close(self) -> None:
@@ -185,6 +204,9 @@ class BlockingContextClient:
             raise Cancelled("CLOSED", "the client is closed; make another one")
         return self._opened
 
+    def _failure(self, error: grpc.RpcError) -> BrokerError:
+        return explained(translated(error, self.address), self.address, self._access)
+
     def _ask(self, method: str, request: bytes, timeout: float | None) -> bytes:
         check_timeout(timeout)
         try:
@@ -192,5 +214,5 @@ class BlockingContextClient:
                 request, timeout=timeout, metadata=carried(self._access.metadata())
             )
         except grpc.RpcError as error:
-            raise translated(error, self.address) from None
+            raise self._failure(error) from None
         return data

@@ -15,6 +15,9 @@ from broker.errors import BrokerError, DeadlineExceeded, FieldViolation, Invalid
 from broker.wire.status import DETAILS_KEY, error_from_status, read_details
 from broker.wire.typed import require
 
+UNREACHABLE = "UNREACHABLE"
+"""No connection came about, whatever the cause."""
+
 MAX_SECONDS = 1e9
 """The longest timeout of a call."""
 
@@ -125,7 +128,7 @@ def translated(error: grpc.RpcError, address: str) -> BrokerError:
     if code is grpc.StatusCode.UNAVAILABLE:
         if any(part in text.lower() for part in _NO_CONNECTION):
             advice = "start one with `context-broker serve`, or give the address of one that runs"
-            return Unavailable("UNREACHABLE", f"no broker answers at {address}; {advice} ({_cause(text)})")
+            return Unavailable(UNREACHABLE, f"no broker answers at {address}; {advice} ({_cause(text)})")
         return Unavailable("CONNECTION_LOST", f"the connection to the broker at {address} was lost; try again ({text})")
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         text = f"the broker at {address} did not answer within the call's timeout"

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Iterator
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -40,14 +40,16 @@ from broker.client.channel import (
     send,
     translated,
 )
+from broker.client.handshakes import explained_soon
 from broker.client.traces import calling, carried
 from broker.core.composition import Composition
-from broker.core.frames import Frame
+from broker.core.frames import Frame, FrameRef
 from broker.core.records import Observation, ProviderStatistics
 from broker.core.scores import UNIT, ScoreScale
 from broker.errors import Cancelled, Internal
 from broker.wire.listings import ListedProvider, ListedStrategy, read_providers, read_strategies
 from broker.wire.records import ListedComposition, Record, RecordReader, read_statistics
+from broker.wire.typed import held
 
 
 class ContextClient:
@@ -94,7 +96,8 @@ class ContextClient:
         Args:
             goal: What the agent is trying to do.
             timeout: Seconds that the whole call may take; None: what the broker takes to collect and to compose.
-            options: See :class:`~broker.client.calls.ComposeOptions`; ``max_tokens`` is required.
+            options: Those of :class:`broker.client.ComposeOptions`, of which ``help()`` tells each; ``max_tokens`` is
+                required.
 
         Raises:
             BrokerError: As the class says.
@@ -108,7 +111,7 @@ class ContextClient:
     async def stream(
         self, goal: str, *, timeout: float | None = None, **options: Unpack[ComposeOptions]
     ) -> AsyncGenerator[Event, None]:
-        """As :meth:`compose`, as it happens.
+        """As :meth:`compose`, with the same options (:class:`broker.client.ComposeOptions`), as it happens.
 
         Yields:
             One ``Accepted``, any number of ``LaneUpdate`` and, with ``snapshots``, of ``Snapshot``; every ``Placed`` in
@@ -121,11 +124,11 @@ class ContextClient:
         request = compose_data(goal, options)
         answer = Answer()
         with calling(COMPOSE, self._access.metadata()) as metadata:
-            with self._typed():
+            async with self._typed():
                 call = self._channel.unary_stream(COMPOSE)(request, timeout=timeout, metadata=metadata)
             try:
                 while True:
-                    with self._typed():
+                    async with self._typed():
                         data = await call.read()
                     if data is grpc.aio.EOF:
                         break
@@ -135,9 +138,9 @@ class ContextClient:
                 call.cancel()
         yield answer.result()
 
-    async def providers(self, *, timeout: float | None = 10.0) -> tuple[ListedProvider, ...]:
-        """The providers that the broker knows, in lane order."""
-        data = await self._ask(LIST_PROVIDERS, pb.ListProvidersRequest().SerializeToString(), timeout)
+    async def providers(self, *, tenant: str = "", timeout: float | None = 10.0) -> tuple[ListedProvider, ...]:
+        """The providers that the broker knows, in lane order; ``tenant`` is as in :meth:`composition`."""
+        data = await self._ask(LIST_PROVIDERS, records.providers_data(tenant), timeout)
         return read_providers(parsed(pb.ListProvidersResponse, data))
 
     async def strategies(self, *, timeout: float | None = 10.0) -> tuple[ListedStrategy, ...]:
@@ -168,7 +171,7 @@ class ContextClient:
         """
         check_timeout(timeout)
         parts = push_data(provider, request_id, frames, scale)
-        with self._typed():
+        async with self._typed():
             call = self._channel.stream_stream(PUSH)(timeout=timeout, metadata=carried(self._access.metadata()))
             sender = asyncio.create_task(_deliver(call, parts), name="push")
             try:
@@ -181,18 +184,23 @@ class ContextClient:
             raise Internal("ANSWER_BROKEN", f"the broker at {self.address} did not say what it read; push again")
         return parsed(provider_service_pb2.PushResponse, data).frames
 
-    async def composition(self, composition_id: str, *, timeout: float | None = 30.0) -> Record:
+    async def composition(self, composition_id: str, *, tenant: str = "", timeout: float | None = 30.0) -> Record:
         """A composition as it was recorded.
 
+        Args:
+            composition_id: Its id.
+            tenant: For operators: whose it is; empty: of the caller's own tenant.
+            timeout: Seconds that it may take.
+
         Raises:
-            NotFound: The caller's tenant has none of this id (``COMPOSITION_UNKNOWN``); old ones are forgotten.
+            NotFound: The tenant has none of this id (``COMPOSITION_UNKNOWN``); old ones are forgotten.
             FailedPrecondition: The broker keeps no records (``NOT_KEPT``).
             Unavailable: The records cannot be read now (``AUDIT_UNAVAILABLE``).
             BrokerError: As the class says.
         """
         check_timeout(timeout)
-        request, reader = records.composition_data(composition_id), RecordReader()
-        with self._typed():
+        request, reader = records.composition_data(composition_id, tenant), RecordReader()
+        async with self._typed():
             call = self._channel.unary_stream(records.GET_COMPOSITION)(
                 request, timeout=timeout, metadata=carried(self._access.metadata())
             )
@@ -223,22 +231,45 @@ class ContextClient:
                 yield listed
 
     async def report(
-        self, composition_id: str, observations: Iterable[Observation], *, timeout: float | None = 10.0
+        self,
+        composition_id: str,
+        observations: Iterable[Observation] = (),
+        *,
+        cited: Iterable[str | FrameRef] = (),
+        timeout: float | None = 10.0,
     ) -> None:
         """Records what became of a composition's placed frames, all of it or nothing; what was seen once stays seen.
 
+        Args:
+            composition_id: The composition.
+            observations: What was seen, frame by frame.
+            cited: Frames that the answer cites, and that were rendered and selected therefore: by their labels, as
+                ``provider/id``, or as :func:`broker.client.verify_citations` found them. The record is fetched first.
+            timeout: Seconds that each call may take.
+
         Raises:
             InvalidArgument: A frame that is cited was not rendered, or one that is rendered not selected
-                (``INCOHERENT``); the composition did not place it (``FRAME_NOT_PLACED``).
+                (``INCOHERENT``); the composition did not place it (``FRAME_NOT_PLACED``), or several that it placed
+                share the label (``LABEL_AMBIGUOUS``).
             BrokerError: As :meth:`composition`.
         """
+        observations, cited = held(observations), records.cited_names(cited)
+        if cited:
+            record = await self.composition(composition_id, timeout=timeout)
+            observations = records.with_cited(observations, record, cited)
         await self._ask(records.REPORT_ATTRIBUTION, records.report_data(composition_id, observations), timeout)
 
     async def provider_statistics(
-        self, *, made_from: float | None = None, made_before: float | None = None, timeout: float | None = 30.0
+        self,
+        *,
+        made_from: float | None = None,
+        made_before: float | None = None,
+        tenant: str = "",
+        timeout: float | None = 30.0,
     ) -> tuple[ProviderStatistics, ...]:
         """How each provider fared in a window of seconds since the epoch, by name; raises as :meth:`composition`."""
-        data = await self._ask(records.PROVIDER_STATISTICS, records.statistics_data(made_from, made_before), timeout)
+        request = records.statistics_data(made_from, made_before, tenant)
+        data = await self._ask(records.PROVIDER_STATISTICS, request, timeout)
         return read_statistics(parsed(pb.GetProviderStatisticsResponse, data))
 
     async def close(self) -> None:
@@ -265,19 +296,19 @@ class ContextClient:
 
     async def _ask(self, method: str, request: bytes, timeout: float | None) -> bytes:
         check_timeout(timeout)
-        with self._typed():
+        async with self._typed():
             data: bytes = await self._channel.unary_unary(method)(
                 request, timeout=timeout, metadata=carried(self._access.metadata())
             )
         return data
 
-    @contextmanager
-    def _typed(self) -> Iterator[None]:
+    @asynccontextmanager
+    async def _typed(self) -> AsyncIterator[None]:
         """Turns what gRPC raises into the broker's errors."""
         try:
             yield
         except grpc.RpcError as error:
-            raise translated(error, self.address) from None
+            raise await explained_soon(translated(error, self.address), self.address, self._access) from None
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():

@@ -12,6 +12,7 @@ import grpc
 from broker.client.access import Access
 from broker.client.calls import parsed
 from broker.client.channel import check_timeout, open_channel, translated
+from broker.client.handshakes import explained_soon
 
 CHECK = "/grpc.health.v1.Health/Check"
 
@@ -36,12 +37,13 @@ async def health(address: str, service: str = "", *, timeout: float | None = 5.0
     from grpc_health.v1 import health_pb2
 
     check_timeout(timeout)
-    channel = open_channel(address, Access(**access))
+    brought = Access(**access)
+    channel = open_channel(address, brought)
     try:
         call: Any = channel.unary_unary(CHECK)
         data = await call(health_pb2.HealthCheckRequest(service=service).SerializeToString(), timeout=timeout)
     except grpc.RpcError as error:
-        raise translated(error, address) from None
+        raise await explained_soon(translated(error, address), address, brought) from None
     finally:
         await channel.close()
     status = parsed(health_pb2.HealthCheckResponse, data).status

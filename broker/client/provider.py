@@ -97,6 +97,7 @@ class Provider:
         self._answerer = Answerer(name, answer)
         self._on_rejected = on_rejected
         self._serving: Attachment | None = None
+        self._announces = False
 
     @property
     def name(self) -> str:
@@ -142,7 +143,7 @@ class Provider:
             raise RuntimeError("this provider is serving already; make another one for another broker")
         require(("on_attached", on_attached, Callable[[str], None] | None))
         access = Access(tls_ca, tls_cert, tls_key, token, token_file)
-        standing = Standing(self.name, address)
+        standing = Standing(self.name, address, announces=self._announces)
         # Of all sessions together: while one takes over from another, both have questions open.
         room = asyncio.Semaphore(self._hello.max_in_flight)
 
@@ -156,7 +157,7 @@ class Provider:
 
         def session(channel: Any, changed: Callable[[], None]) -> Session:
             call = channel.stream_stream(ATTACH)(metadata=access.metadata())
-            return Session(call, address, self._hello, self._answerer, attached, rejected, changed, room)
+            return Session(call, address, self._hello, self._answerer, attached, rejected, changed, room, access)
 
         self._serving = serving = Attachment(
             lambda: open_channel(address, access),
@@ -198,12 +199,15 @@ class Provider:
     ) -> None:
         """:meth:`serve` for a program of its own: blocks until Ctrl-C or SIGTERM, which stop it within ``grace``.
 
-        A second signal ends it at once.
+        A second signal ends it at once. Each time that it has attached, it says so on standard error, unless the
+        program has set up logging, or ``on_attached`` is given.
 
         Raises:
             BrokerError: As :meth:`serve`.
         """
         require(("grace", grace, float))
+
+        self._announces = on_attached is None
 
         async def main() -> None:
             serving = self.serve(
@@ -217,7 +221,10 @@ class Provider:
             )
             await until_signal(serving, lambda: self.stop(grace))
 
-        asyncio.run(main())
+        try:
+            asyncio.run(main())
+        finally:
+            self._announces = False
 
 
 Told = TypeVar("Told")

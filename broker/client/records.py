@@ -10,11 +10,13 @@ from contextbroker.v1 import context_service_pb2 as pb
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from broker.client.calls import parsed
+from broker.core.frames import FrameRef
 from broker.core.given import given
+from broker.core.observations import named, observations
 from broker.core.records import Observation
 from broker.errors import FieldViolation, InvalidArgument
 from broker.wire.listings import MICROS
-from broker.wire.records import ListedComposition, read_listed
+from broker.wire.records import ListedComposition, Record, read_listed
 from broker.wire.typed import held, require
 
 GET_COMPOSITION = "/contextbroker.v1.ContextService/GetComposition"
@@ -44,6 +46,8 @@ class CompositionFilter(TypedDict, total=False):
         frame_id: Was offered; empty: any.
         placed: Whether such a frame was placed (True) or left out (False); None: either.
         reason: Why such a frame was left out, one of ``Reason``; empty: for any reason.
+        document: Such a frame comes from this document: its path or the last segments of it, such as ``README.md``.
+        tenant: For operators: whose compositions; empty: of the caller's own tenant.
     """
 
     made_from: float | None
@@ -52,16 +56,18 @@ class CompositionFilter(TypedDict, total=False):
     frame_id: str
     placed: bool | None
     reason: str
+    document: str
+    tenant: str
 
 
-def composition_data(composition_id: str) -> bytes:
+def composition_data(composition_id: str, tenant: str = "") -> bytes:
     """Asks for one composition.
 
     Raises:
         InvalidArgument: The id is of another type (``FIELD_INVALID``), or can be none (``COMPOSITION_ID``).
     """
     _check_id(composition_id)
-    return pb.GetCompositionRequest(composition_id=composition_id).SerializeToString()
+    return pb.GetCompositionRequest(composition_id=composition_id, tenant=_tenant(tenant)).SerializeToString()
 
 
 class Pages:
@@ -118,15 +124,49 @@ def report_data(composition_id: str, observations: Iterable[Observation]) -> byt
     return message.SerializeToString()
 
 
-def statistics_data(made_from: float | None, made_before: float | None) -> bytes:
+def cited_names(cited: Iterable[str | FrameRef]) -> tuple[str | FrameRef, ...]:
+    """What :meth:`report` is told of frames that an answer cites.
+
+    Raises:
+        InvalidArgument: A value of another type (``FIELD_INVALID``).
+    """
+    cited = held(cited)
+    require(("cited", cited, Iterable[str | FrameRef]))
+    return tuple(cited)
+
+
+def with_cited(seen: Iterable[Observation], record: Record, cited: Iterable[str | FrameRef]) -> tuple[Observation, ...]:
+    """What was observed, and that these frames of a composition are cited.
+
+    Raises:
+        InvalidArgument: A value of another type (``FIELD_INVALID``), or as :func:`~broker.core.observations.named`.
+    """
+    require(("observations", seen, Iterable[Observation]))
+    names = (f"{each.provider}/{each.frame_id}" if isinstance(each, FrameRef) else each for each in cited)
+    refs = [named(record.composition, name) for name in names]
+    return (*seen, *observations(record.composition, cited=refs))
+
+
+def statistics_data(made_from: float | None, made_before: float | None, tenant: str = "") -> bytes:
     """Asks how providers fared in a window, in seconds since the epoch.
 
     Raises:
         InvalidArgument: A time is of another type (``FIELD_INVALID``), or out of its range (``OUT_OF_RANGE``).
     """
     return pb.GetProviderStatisticsRequest(
-        made_from=_moment("made_from", made_from), made_before=_moment("made_before", made_before)
+        made_from=_moment("made_from", made_from),
+        made_before=_moment("made_before", made_before),
+        tenant=_tenant(tenant),
     ).SerializeToString()
+
+
+def providers_data(tenant: str) -> bytes:
+    """Asks for the providers of a tenant.
+
+    Raises:
+        InvalidArgument: The tenant is of another type (``FIELD_INVALID``).
+    """
+    return pb.ListProvidersRequest(tenant=_tenant(tenant)).SerializeToString()
 
 
 def _list_message(
@@ -138,8 +178,10 @@ def _list_message(
     frame_id: str = "",
     placed: bool | None = None,
     reason: str = "",
+    document: str = "",
+    tenant: str = "",
 ) -> pb.ListCompositionsRequest:
-    texts = {"provider": provider, "frame_id": frame_id, "reason": reason}
+    texts = {"provider": provider, "frame_id": frame_id, "reason": reason, "document": document, "tenant": tenant}
     require(("placed", placed, bool | None), *((name, text, str) for name, text in texts.items()))
     message = pb.ListCompositionsRequest(
         page_size=page_size,
@@ -165,6 +207,15 @@ def _moment(name: str, seconds: float | None) -> Timestamp | None:
     moment = Timestamp()
     moment.FromMicroseconds(round(seconds * MICROS))
     return moment
+
+
+def _tenant(tenant: str) -> str:
+    require(("tenant", tenant, str))
+    try:
+        tenant.encode()
+    except UnicodeEncodeError:
+        raise _malformed("tenant") from None
+    return tenant
 
 
 def _check_id(composition_id: str) -> None:

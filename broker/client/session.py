@@ -15,8 +15,10 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from broker.client.access import Access
 from broker.client.answering import Answerer, Answering, Outbox
 from broker.client.channel import end_sending, send, translated
+from broker.client.handshakes import explained_soon
 from broker.errors import Internal, InvalidArgument, Unavailable
 from broker.wire.events import Ask, Cancel, Detached, Draining, Hello, Rejection, Welcome
 from broker.wire.sessions import DEFAULT_LIMITS, attach_request, read_attach_response, read_limits
@@ -53,6 +55,7 @@ class Session:
         on_rejected: Told what the broker did not take.
         on_changed: Called when the session was welcomed, and when it is to drain.
         room: What queries of this and other sessions of the provider are answered within; None: ``max_in_flight``.
+        access: What the provider brought to the broker.
 
     Attributes:
         welcomed: Whether it stands.
@@ -69,9 +72,11 @@ class Session:
         on_rejected: Callable[[Rejection], None],
         on_changed: Callable[[], None] = lambda: None,
         room: asyncio.Semaphore | None = None,
+        access: Access = Access(),  # noqa: B008 - immutable
     ) -> None:
         self._call = call
         self._address = address
+        self._access = access
         self._hello = hello
         self._answerer = answerer
         self._on_attached = on_attached
@@ -227,7 +232,7 @@ class Session:
             while (data := await self._call.read()) is not grpc.aio.EOF:
                 self._take(data)
         except grpc.RpcError as error:
-            raise translated(error, self._address) from None
+            raise await explained_soon(translated(error, self._address), self._address, self._access) from None
         except grpc.aio.BaseError as error:
             text = f"the session with the broker at {self._address} broke: {error}"
             raise Unavailable("CONNECTION_LOST", text) from None

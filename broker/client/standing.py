@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from collections.abc import Callable
 
@@ -22,12 +23,16 @@ class Standing:
         name: The provider.
         address: The broker's.
         now: A clock that never goes back, in seconds.
+        announces: Whether an attachment is said on standard error where nothing takes the log.
     """
 
-    def __init__(self, name: str, address: str, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, name: str, address: str, now: Callable[[], float] = time.monotonic, *, announces: bool = False
+    ) -> None:
         self._name = name
         self._address = address
         self._now = now
+        self._announces = announces
         self._failures = 0
         self._said = ""
         self._silent_until = 0.0
@@ -44,6 +49,10 @@ class Standing:
             session_id,
             after if self._failures else "",
         )
+        if self._announces and not self._failures and not log.hasHandlers():
+            # Without handlers Python itself shows warnings, and nothing less.
+            sys.stderr.write(f"{self._name} is attached to {self._address}\n")
+            sys.stderr.flush()
         self._failures = 0
 
     def rejected(self, rejection: Rejection) -> None:

@@ -48,24 +48,36 @@ def _meant(name: str) -> str | None:
     return None
 
 
-def problem(error: ErrorDetails, origin: Callable[[tuple[str, ...]], str]) -> str:
-    """One thing that pydantic found.
+def problems(errors: Iterable[ErrorDetails], origin: Callable[[tuple[str, ...]], str]) -> str:
+    """All that pydantic found: one thing on one line, several under the place where they were said.
 
     Args:
-        error: It.
+        errors: What it found.
         origin: Where a key's value came from, for people.
     """
+    by_source: dict[str, list[str]] = {}
+    for error in errors:
+        source, text = _problem(error, origin)
+        by_source.setdefault(source, []).append(text)
+    return "\n".join(
+        f"{source}: {found[0]}" if len(found) == 1 else "\n  ".join((f"{source}:", *found))
+        for source, found in by_source.items()
+    )
+
+
+def _problem(error: ErrorDetails, origin: Callable[[tuple[str, ...]], str]) -> tuple[str, str]:
+    """Where one thing was said, and what is wrong with it."""
     key = tuple(str(part) for part in error["loc"])
     name = ".".join(key)
     source = origin(key)
     if error["type"] == "extra_forbidden":
-        return f"{source}: there is no key {name!r}" + nearest(key[-1], siblings(key), key[:-1])
+        return source, f"there is no key {name!r}" + nearest(key[-1], siblings(key), key[:-1])
     text = error["msg"].removeprefix("Value error, ")
     given = error["input"]
     # What came from a secret file is not shown to whoever reads errors.
     told = isinstance(given, (dict, BaseModel)) or "; got " in text or source.startswith("secret file")
     shown = "" if told else f" (got {str(given)[:80]!r})"
-    return f"{source}: {name}: {text[:1].lower()}{text[1:]}{shown}"
+    return source, f"{name}: {text[:1].lower()}{text[1:]}{shown}"
 
 
 def nearest(wrong: str, known: Iterable[str], section: tuple[str, ...] = ()) -> str:

@@ -24,7 +24,7 @@ from pydantic_settings import (
 )
 
 from broker.config.documents import document
-from broker.config.problems import check_names, problem
+from broker.config.problems import check_names, problems
 from broker.config.secret_files import secret_files
 from broker.errors import ConfigError
 from broker.settings import PREFIX, Config
@@ -109,7 +109,7 @@ def read(
     try:
         config = FromLayers(**given)
     except ValidationError as wrong:
-        raise ConfigError("; ".join(problem(error, layers.source) for error in wrong.errors())) from None
+        raise ConfigError(problems(wrong.errors(), layers.source)) from None
     except SettingsError as wrong:
         raise ConfigError(f"{wrong}; a section is JSON there, and a list is JSON or parted by commas") from None
     return Read(config=config, file=file, secrets=secrets, _layers=layers)

@@ -11,17 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 
 from broker import __version__
-from broker.core.composition import (
-    INCLUDED,
-    AuditRow,
-    AuditScore,
-    FloorRecord,
-    LaneSummary,
-    Reason,
-    StrategyRecord,
-    Usage,
-    UsageFigures,
-)
+from broker.core.audited import INCLUDED, AuditRow, AuditScore, FloorRecord, LaneSummary, Reason, StrategyRecord
+from broker.core.composition import Usage, UsageFigures
 from broker.core.entries import Entry
 from broker.core.handles import RankingPlugin
 from broker.core.lanes import Lane, LaneEnd, Slip

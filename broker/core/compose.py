@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from broker.core.audit import floor_records, lane_summary, reasons_of, rows_of, strategy_record, usage_of
-from broker.core.composition import AuditSummary, BudgetRecord, Citation, Composition, Placed
+from broker.core.audited import AuditSummary, BudgetRecord
+from broker.core.composition import Citation, Composition, Placed
 from broker.core.duplicates import first_copies, joint_provenance
 from broker.core.entries import Entry
 from broker.core.fitting import fitted

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from broker.core.composition import Reason
+from broker.core.audited import Reason
 from broker.core.entries import Entry
 from broker.core.frames import Frame, Provenance
 from broker.core.intake import MAX_PROVENANCE
@@ -67,6 +67,9 @@ def joint_provenance(entry: Entry) -> tuple[tuple[Provenance, ...], int]:
         All of the kept copy's own entries, of the others' as many as :data:`MAX_PROVENANCE` and
         :data:`MAX_LENT_BYTES` leave room for, and how many more there were.
     """
+    own = entry.candidate.frame.provenance
+    if len(entry.copies) == 1 and len(own) <= 1:
+        return own, 0
     # A dict keeps the order of first insertion.
     union = tuple(dict.fromkeys(step for copy in entry.copies for step in copy.candidate.frame.provenance))
     taken = len(set(entry.candidate.frame.provenance))

@@ -23,7 +23,7 @@ class Entry:
     Attributes:
         candidate: The frame.
         lane_order: Place of its lane among all, from 0.
-        reason: Why it is left out, a :class:`~broker.core.composition.Reason`; empty: it still stands.
+        reason: Why it is left out, a :class:`~broker.core.audited.Reason`; empty: it still stands.
         detail: The reason's particulars.
         lane_place: Its place in its lane after floors and own repeats, from 1; 0: none.
         kept: The entry that stands for its evidence, itself where it was kept; None: it did not get so far.
@@ -93,16 +93,21 @@ def in_lane_order(lanes: Sequence[Lane], configured: Sequence[str]) -> list[Lane
 
 def best_first(lane: Lane, lane_order: int) -> list[Entry]:
     """A lane's frames by score, frame id and declared digest (absent first); as sent where it sends no scores."""
-    return [Entry(candidate, lane_order) for candidate in sorted(lane.candidates, key=_lane_key)]
+    decided = len(set(map(_deciding, lane.candidates))) == len(lane.candidates)
+    ordered = sorted(lane.candidates, key=_deciding if decided else _total)
+    return [Entry(candidate, lane_order) for candidate in ordered]
 
 
-def _lane_key(candidate: Candidate) -> tuple[object, ...]:
+def _deciding(candidate: Candidate) -> tuple[object, ...]:
     if candidate.score is None:
         return (candidate.sequence,)
     frame = candidate.frame
-    # The three that decide come first; the rest only make the order total, so that frames of one id and one content
-    # stand alike whichever came first.
-    return (lane_key(candidate.score, candidate.provider), frame.id, frame.content_digest, _remaining_fields(frame))
+    return lane_key(candidate.score, candidate.provider), frame.id, frame.content_digest
+
+
+def _total(candidate: Candidate) -> tuple[object, ...]:
+    """What decides, and the rest, so that frames of one id and one content stand alike whichever came first."""
+    return *_deciding(candidate), _remaining_fields(candidate.frame)
 
 
 def _remaining_fields(frame: Frame) -> tuple[object, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from broker.core.composition import Reason
+from broker.core.audited import Reason
 from broker.core.entries import Entry
 from broker.core.limits import limits_of
 from broker.core.packing import pack, usable_tokens

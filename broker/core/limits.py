@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from broker.core.composition import LimitConflict, LimitsRecord, RerankOutcome, RerankRecord
+from broker.core.audited import LimitConflict, LimitsRecord, RerankOutcome, RerankRecord
 from broker.core.request import CompositionRequest, Policy
 
 _FRAMES, _PROVIDER, _SOURCE, _TOP_N = "max_frames", "max_frames_per_provider", "max_frames_per_source", "rerank.top_n"

@@ -10,7 +10,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 
-from broker.core.composition import AuditRow, Composition, Placed
+from broker.core.audited import AuditRow
+from broker.core.composition import Composition, Placed
 from broker.core.frames import Frame, FrameRef
 from broker.core.render.escaping import unescape
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import floor
 
-from broker.core.composition import LimitsRecord, Reason
+from broker.core.audited import LimitsRecord, Reason
 from broker.core.counting import TokenCounter
 from broker.core.entries import Entry
 from broker.core.request import CompositionRequest
@@ -47,6 +47,8 @@ def overhead_of(preamble: str, closing: str, counter: TokenCounter) -> Overhead:
 
 def usable_tokens(max_tokens: int, safety_factor: float) -> int:
     """Tokens that there are to fill: ``max_tokens`` by ``safety_factor`` (above 0) as it is written, rounded down."""
+    if safety_factor == 1:
+        return max_tokens
     # The double nearest to 1.1 is a little more than 1.1: by its own value 1,100 tokens would leave 999.
     return floor(max_tokens / Fraction(repr(safety_factor)))
 

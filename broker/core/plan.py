@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from broker.core.audit import refused_detail
-from broker.core.composition import Reason
+from broker.core.audited import Reason
 from broker.core.counting import TokenCounter
 from broker.core.duplicates import join_duplicates
 from broker.core.entries import Entry, best_first, in_lane_order

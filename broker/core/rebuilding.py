@@ -10,7 +10,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from broker.core.composition import AuditRow, Composition, Reason, StrategyRecord
+from broker.core.audited import AuditRow, Reason, StrategyRecord
+from broker.core.composition import Composition
 from broker.core.entries import Entry
 from broker.core.frames import Frame, FrameRef
 from broker.core.lanes import Candidate

@@ -17,6 +17,7 @@ class Filter:
         made_before: Made before then; None: at any time.
         provider: Had a lane; empty: any. With ``frame_id`` or ``reason`` it is also whose frame is meant.
         frame_id: Was offered; empty: any.
+        document: Such a frame is of this document, as :func:`path_of` has it, or has this id; empty: of any.
         placed: Whether such a frame was placed (True) or left out (False); None: either.
         reason: Why such a frame was left out; empty: for any reason.
     """
@@ -27,11 +28,22 @@ class Filter:
     frame_id: str = ""
     placed: bool | None = None
     reason: str = ""
+    document: str = ""
 
     @property
     def about_frames(self) -> bool:
         """Whether it says anything of a frame."""
-        return bool(self.frame_id or self.reason) or self.placed is not None
+        return bool(self.frame_id or self.reason or self.document) or self.placed is not None
+
+
+def path_of(source: str) -> str:
+    """A source, or a frame's id, without what leads into a document: what stands behind its first ``#``."""
+    return source.partition("#")[0].removeprefix("./").rstrip("/")
+
+
+def last_segment(path: str) -> str:
+    """What a path is looked up by: what stands behind its last ``/``."""
+    return path.rpartition("/")[2]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import fields
 
+from broker.core.audited import INCLUDED, Reason
 from broker.core.checks import Check, checked
-from broker.core.composition import INCLUDED, Composition, Placed, Reason, UsageFigures
+from broker.core.composition import Composition, Placed, UsageFigures
 from broker.core.counting import BYTES_PER_4
 from broker.core.frames import content_tokens
 from broker.core.packing import usable_tokens

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from broker.core.audited import AuditRow, BudgetRecord, Reason
 from broker.core.checks import Check, checked
-from broker.core.composition import AuditRow, BudgetRecord, Composition, Reason
+from broker.core.composition import Composition
 from broker.core.counting import BYTES_PER_4
 from broker.core.packing import pack
 from broker.core.placement import place, settled

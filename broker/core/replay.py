@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 
+from broker.core.audited import Reason, RerankOutcome, RerankRecord
 from broker.core.checks import Check, checked
-from broker.core.composition import Composition, Reason, RerankOutcome, RerankRecord
+from broker.core.composition import Composition
 from broker.core.duplicates import join_duplicates
 from broker.core.floors import passes
 from broker.core.ranking import handles_of, rank

@@ -18,7 +18,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from broker.core.composition import Reason, RerankOutcome, RerankRecord
+from broker.core.audited import Reason, RerankOutcome, RerankRecord
 from broker.core.entries import Entry
 from broker.core.handles import Handle
 from broker.core.lexical import Vote

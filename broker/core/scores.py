@@ -67,6 +67,8 @@ class ScoreScale:
 
     def holds(self, value: float) -> bool:
         """Whether a finite value lies on the scale, give or take :data:`ROUNDING` at finite ends."""
+        if self.min <= value <= self.max:
+            return True
         return self.min - _slack(self.min, self.max) <= value <= self.max + _slack(self.max, self.min)
 
 

@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from broker.core.composition import AuditRow, Composition, Reason
+from broker.core.audited import AuditRow, Reason
+from broker.core.composition import Composition
 from broker.core.frames import content_digest
 from broker.core.scores import Direction
 from broker.gate.maps import CURVED, Curve, mapped, rescored

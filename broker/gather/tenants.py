@@ -50,7 +50,7 @@ class Tenants:
         """The tenant of a caller, made when it is first asked for.
 
         Args:
-            name: The caller's tenant, never what a message says.
+            name: The caller's tenant, or one that an operator named and principals have; never what another says.
 
         Raises:
             Unavailable: ``STOPPING``: the broker takes no new tenants.
@@ -61,10 +61,6 @@ class Tenants:
                 raise stopping()
             tenant = self._tenants[name] = self._make(name)
         return tenant
-
-    def find(self, name: str) -> Tenant | None:
-        """A tenant that an operator named; None: none of this name has called yet."""
-        return self._tenants.get(name)
 
     def all(self) -> tuple[Tenant, ...]:
         """Those that have called, by name."""

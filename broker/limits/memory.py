@@ -75,8 +75,8 @@ class MemoryWatch:
         if self.shedding(now):
             raise ResourceExhausted(
                 "MEMORY",
-                "the broker is short of memory and finishes what it has begun; ask again in a moment, or ask another "
-                "one",
+                "the broker is short of memory (limits.memory_bytes) and finishes what it has begun; ask again in a "
+                "moment, or ask another one",
                 quota="limits.memory_bytes",
                 retry_after=RETRY_AFTER,
             )

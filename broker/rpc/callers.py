@@ -2,8 +2,8 @@
 
 A call is let in by what it presents and by the method that was registered for it, before anything that it says is
 read. While it runs it is watched: once its credential expires, is revoked, or loses what the call needs of it, the call
-ends UNAUTHENTICATED. All refusals of one kind have one text; the true reason is for the log, which never holds the
-credential, but the first characters of its hash.
+ends UNAUTHENTICATED. All refusals of one kind have one text, which may name the method and what that asks for; the true
+reason is for the log, which never holds the credential, but the first characters of its hash.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ import structlog
 
 from broker.auth.authenticator import Authenticator
 from broker.auth.caller import Caller
-from broker.auth.methods import OPEN, may_call
+from broker.auth.methods import OPEN, may_call, needed
 from broker.auth.parts import Presented, Refused
+from broker.auth.tenants import tenant_of
 from broker.errors import PermissionDenied, Unauthenticated
 from broker.rpc.streams import Stream
 
@@ -90,8 +91,13 @@ class Callers:
             raise _unauthenticated() from None
         if not may_call(caller, method):
             _refused("call denied", method, presented, "role", subject=caller.subject)
-            raise PermissionDenied("METHOD", "this credential may not call this method; use one of the role that may")
+            text = f"{method} needs {needed(method)}, and this credential does not have it; use one that has"
+            raise PermissionDenied("METHOD", text)
         return Admission(caller, method, presented, expires)
+
+    def tenant_of(self, caller: Caller, asked: str) -> str:
+        """The tenant that a call is about; see :func:`broker.auth.tenants.tenant_of`."""
+        return tenant_of(caller, asked, self._authenticator.tenants)
 
     @asynccontextmanager
     async def watching(self, admission: Admission, stream: Stream) -> AsyncIterator[None]:

@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from contextbroker.v1.context_service_pb2 import ComposeResponse
 from structlog.contextvars import bound_contextvars
 
-from broker.core.compose import finish, overhead
+from broker.core.compose import compose, finish, overhead
 from broker.core.composition import Composition
 from broker.core.counting import BYTES_PER_4
 from broker.core.handles import RankingPlugin
@@ -36,12 +35,17 @@ from broker.rpc.snapshots import Snapshots
 from broker.rpc.streams import Stream
 from broker.rpc.told import composition_told
 from broker.settings import Config
-from broker.wire.compositions import body_messages, end_message
+from broker.wire.compositions import end_message
+from broker.wire.encoded import encoded_body
 from broker.wire.requests import ComposeCall
 from broker.wire.updates import Accepted, LaneSource, OpenedLane, accepted_message
 
 THREAD_BYTES = 16 * 1024
 """From so many bytes on a request is read in a thread: long lists take a microsecond a byte to check."""
+
+AHEAD_BYTES = 192 * 1024
+"""So many bytes of an answer's messages, or one message more, are made before they are sent: going into a thread for
+each would take longer than making it."""
 
 LAST_WORD = 0.03
 """Seconds of the caller's own deadline that are kept to say how an answer ended."""
@@ -141,15 +145,17 @@ class Composer:
             composition = replace(composed_of, composition_id=composition_id, request_id=request_id)
             composed = asyncio.get_running_loop().time()
             parts: list[bytes] = []
-            messages = body_messages(composition)
-            while (sent := await in_thread_if(large, _next, messages, self._recorder)) is not None:
-                part, keeps = sent
-                await stream.send(part)
-                if keeps:
-                    parts.append(part)
+            messages = encoded_body(composition)
+            while made := await in_thread_if(large, _next, messages):
+                for kind, part in made:
+                    await stream.send(part)
+                    if self._recorder.keeps(kind):
+                        parts.append(part)
             recording = asyncio.get_running_loop().time()
             wait = _record_by(answer_by, stream.deadline)
-            state = await self._recorder.record(composition, call, stream.caller, parts, until=wait, large=large)
+            state = await self._recorder.record(
+                composition, call, stream.caller, parts, lanes=lanes, until=wait, large=large
+            )
             recorded = asyncio.get_running_loop().time() - recording
             composition = replace(composition, audit_state=state)
             await stream.send(await in_thread_if(large, _end, composition))
@@ -168,9 +174,8 @@ class Composer:
 
     def _refuse_when_draining(self) -> None:
         if self._draining:
-            raise Unavailable(
-                "DRAINING", "this broker is stopping; ask again, or ask another one", retry_after=DRAIN_RETRY
-            )
+            text = "this broker was drained or stops, and takes no new requests; ask another one"
+            raise Unavailable("DRAINING", text, retry_after=DRAIN_RETRY)
 
     def _check_feasible(self, admitted: Admitted) -> None:
         """Refuses what cannot come to an answer, before any provider is asked.
@@ -196,6 +201,8 @@ class Composer:
         strategy, asked, reranked = request.strategy, request.rerank, None
         # Tokenizers take their time with texts that cost a byte count nothing.
         large = large or request.tokenizer != BYTES_PER_4.name
+        if asked is None and not isinstance(strategy, PluginStrategy):
+            return await in_thread_if(large, compose, lanes, request, self._policy)
         if isinstance(strategy, PluginStrategy):
             plan = await plugins.rank(strategy, lanes, request, deadline)
         else:
@@ -270,10 +277,13 @@ def _reserved(tenant: Tenant, request_id: str) -> Iterator[None]:
         tenant.requests.discard(request_id)
 
 
-def _next(messages: Iterator[ComposeResponse], recorder: Recorder) -> tuple[bytes, bool] | None:
-    """The next message, and whether it is kept; None after the last. Each is made when the one before is on its way."""
-    message = next(messages, None)
-    return None if message is None else (serialized(message), recorder.keeps(message))
+def _next(messages: Iterator[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
+    """The next messages, a few at a time; none after the last. They are made when those before are on their way."""
+    made, size = [], 0
+    while size < AHEAD_BYTES and (message := next(messages, None)) is not None:
+        made.append(message)
+        size += len(message[1])
+    return made
 
 
 def _record_by(answer_by: float | None, callers: float | None) -> float:

@@ -83,8 +83,8 @@ class ContextService:
         await unary(partial(self._providers_of, stream.caller), self._serving)(stream)
 
     async def _providers_of(self, caller: Caller, data: bytes) -> bytes:
-        parsed(pb.ListProvidersRequest, data)
-        tenant = self._tenants.of(caller.tenant)
+        request = parsed(pb.ListProvidersRequest, data)
+        tenant = self._tenants.of(self._serving.callers.tenant_of(caller, request.tenant))
         # One of a tenant's lists is made at a time: what its own providers make long holds up no one else.
         async with self._listing[tenant.name]:
             found = tenant.fabric.instances()

@@ -96,6 +96,9 @@ async def _gathered(
             while updates:
                 update = updates.pop(next(iter(updates)))
                 await stream.send(lane_update_message(update).SerializeToString())
+                if not collecting.done():
+                    # What changes again while this one is written is told once.
+                    await stream.flush()
         return collecting.result()
     finally:
         # Where the caller has left, providers hear of it now and not at the deadline.

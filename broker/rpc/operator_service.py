@@ -11,6 +11,7 @@ import structlog
 from contextbroker.v1 import operator_service_pb2 as pb
 from google.protobuf.message import DecodeError, Message
 
+from broker.auth.caller import Caller
 from broker.errors import NotFound
 from broker.gather.tenants import Tenant, Tenants
 from broker.rpc.handlers import Method, Serving, handler, only_message
@@ -55,7 +56,7 @@ class OperatorService:
         return method
 
     def _quarantine(self, request: pb.QuarantineProviderRequest, stream: Stream) -> Message:
-        tenant = self._tenant(request.tenant or stream.caller.tenant, request.provider_id)
+        tenant = self._tenant(stream.caller, request.tenant, request.provider_id)
         tenant.fabric.quarantine(request.provider_id, float(request.seconds))
         self._serving.observing.metrics.quarantined(request.provider_id)
         seconds = math.ceil(tenant.fabric.quarantined(request.provider_id))
@@ -69,7 +70,7 @@ class OperatorService:
         return pb.QuarantineProviderResponse(quarantined_seconds=seconds)
 
     def _release(self, request: pb.ReleaseProviderRequest, stream: Stream) -> Message:
-        tenant = self._tenant(request.tenant or stream.caller.tenant, request.provider_id)
+        tenant = self._tenant(stream.caller, request.tenant, request.provider_id)
         seconds = math.ceil(tenant.fabric.quarantined(request.provider_id))
         tenant.fabric.release(request.provider_id)
         tenant.conduct.forgive(request.provider_id)
@@ -87,14 +88,16 @@ class OperatorService:
         log.warning("an operator drains the broker", in_flight=in_flight, operator=stream.caller.subject)
         return pb.DrainBrokerResponse(in_flight=in_flight)
 
-    def _tenant(self, name: str, provider: str) -> Tenant:
-        """The tenant of that name, which knows that provider.
+    def _tenant(self, caller: Caller, named: str, provider: str) -> Tenant:
+        """The tenant that is meant, which knows that provider.
 
         Raises:
-            NotFound: It does not, or there is no such tenant (``PROVIDER_UNKNOWN``).
+            NotFound: It does not (``PROVIDER_UNKNOWN``).
+            BrokerError: As :func:`broker.auth.tenants.tenant_of`.
         """
-        tenant = self._tenants.find(name)
-        if tenant is None or tenant.registry.get(provider) is None:
+        name = self._serving.callers.tenant_of(caller, named)
+        tenant = self._tenants.of(name)
+        if tenant.registry.get(provider) is None:
             where = f" in tenant {name!a}" if name else ""
             text = f"no provider {provider!a} is registered{where}; see ListProviders for those that are"
             raise NotFound("PROVIDER_UNKNOWN", text)

@@ -139,10 +139,11 @@ class Quotas:
     def _call(self, rates: Rates, holder: str, now: float, whose: str, per_second: int) -> None:
         wait = rates.take(holder, now)
         if wait:
+            key = f"limits.{whose}_calls_per_second"
             raise ResourceExhausted(
                 "CALL_RATE",
-                f"more than {per_second} calls in a second; spread them",
-                quota=f"limits.{whose}_calls_per_second",
+                f"more than {per_second} calls in a second ({key}); spread them",
+                quota=key,
                 retry_after=wait,
             )
 
@@ -249,7 +250,7 @@ def _shares(
     limits: Limits, key: str, name: str, reason: str, *, total: int | None = None, retry_after: float = 1.0
 ) -> Shares:
     """What ``key`` or else ``total`` allows all, and ``tenant_`` and the key one tenant."""
-    total = total or getattr(limits, key)
+    total = getattr(limits, key) if total is None else total
     each: int = getattr(limits, f"tenant_{key}")
     return Shares(
         name,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import structlog
-from contextbroker.v1 import context_service_pb2 as pb
 
 from broker.auth.caller import Caller
 from broker.core.composition import AuditState, Composition
+from broker.core.lanes import Lane
+from broker.core.sources import source_named
 from broker.errors import Unavailable
 from broker.rpc.large import in_thread_if
 from broker.rpc.observing import Observing
@@ -42,9 +44,9 @@ class Recorder:
     content: bool
     observing: Observing
 
-    def keeps(self, message: pb.ComposeResponse) -> bool:
-        """Whether a message of an answer is to be given to :meth:`record`."""
-        return self.store is not None and is_kept(message, content=self.content)
+    def keeps(self, kind: str) -> bool:
+        """Whether messages of that kind, of those that answer, are to be given to :meth:`record`."""
+        return self.store is not None and is_kept(kind, content=self.content)
 
     async def record(
         self,
@@ -53,6 +55,7 @@ class Recorder:
         caller: Caller,
         parts: list[bytes],
         *,
+        lanes: Sequence[Lane],
         until: float,
         large: bool,
     ) -> AuditState:
@@ -63,6 +66,7 @@ class Recorder:
             call: What was asked.
             caller: Who asked.
             parts: The messages that :meth:`keeps` named, as they were sent.
+            lanes: What it was made of.
             until: Moment on the loop's clock after which its caller cannot be answered in time.
             large: Whether it is large.
 
@@ -71,7 +75,7 @@ class Recorder:
         """
         if self.store is None:
             return AuditState.NOT_KEPT
-        kept = await in_thread_if(large, _kept, composition, call, caller, parts, self.content)
+        kept = await in_thread_if(large, _kept, composition, call, caller, parts, lanes, self.content)
         began, state = time.monotonic(), AuditState.DEGRADED
         try:
             with self.observing.tracing.part("record"):
@@ -93,9 +97,15 @@ class Recorder:
 
 
 def _kept(
-    composition: Composition, call: ComposeCall, caller: Caller, parts: list[bytes], content: bool
+    composition: Composition,
+    call: ComposeCall,
+    caller: Caller,
+    parts: list[bytes],
+    lanes: Sequence[Lane],
+    content: bool,
 ) -> KeptComposition:
     made_at = time.time_ns() // 1000
+    sources = {(each.provider, each.frame.id): source_named(each.frame) for lane in lanes for each in lane.candidates}
     call = replace(call, request_id=composition.request_id)
     usage = composition.usage.providers
     return KeptComposition(
@@ -119,5 +129,8 @@ def _kept(
             )
             for lane in composition.summary.lanes
         ),
-        frames=tuple(KeptFrame(row.provider, row.frame_id, row.reason) for row in composition.audit),
+        frames=tuple(
+            KeptFrame(row.provider, row.frame_id, row.reason, sources.get((row.provider, row.frame_id), ""))
+            for row in composition.audit
+        ),
     )

@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 
 class Records:
-    """The methods, each for the caller's own tenant."""
+    """The methods, each for the caller's own tenant, or the one that an operator names."""
 
     def __init__(self, store: Store | None, serving: Serving) -> None:
         """Reads ``store``; None: nothing is on record, and every method says so."""
@@ -71,7 +71,8 @@ class Records:
     async def _get(self, stream: Stream) -> None:
         request = parsed(pb.GetCompositionRequest, await only_message(stream, self._serving))
         self._serving.work()
-        found = await _asked(self._open().composition(stream.caller.tenant, request.composition_id))
+        tenant = self._serving.callers.tenant_of(stream.caller, request.tenant)
+        found = await _asked(self._open().composition(tenant, request.composition_id))
         if found is None:
             raise _not_found()
         head, parts = found
@@ -80,9 +81,9 @@ class Records:
 
     async def _list(self, caller: Caller, data: bytes) -> bytes:
         request = parsed(pb.ListCompositionsRequest, data)
-        wanted = filter_value(request)
+        tenant, wanted = self._serving.callers.tenant_of(caller, request.tenant), filter_value(request)
         after = _mark(request.page_token)
-        heads, more = await _asked(self._open().page(caller.tenant, wanted, after, request.page_size or PAGE))
+        heads, more = await _asked(self._open().page(tenant, wanted, after, request.page_size or PAGE))
         response = pb.ListCompositionsResponse(
             compositions=[pb.CompositionRecord.FromString(head.head) for head in heads],
             next_page_token="" if more is None else _token(more),
@@ -102,7 +103,7 @@ class Records:
 
     async def _statistics(self, caller: Caller, data: bytes) -> bytes:
         request = parsed(pb.GetProviderStatisticsRequest, data)
-        made = Filter()
+        tenant, made = self._serving.callers.tenant_of(caller, request.tenant), Filter()
         if request.HasField("made_from") or request.HasField("made_before"):
             made = filter_value(
                 pb.ListCompositionsRequest(
@@ -111,7 +112,7 @@ class Records:
                 )
             )
         ends = (made.made_from or 0, 2**62 if made.made_before is None else made.made_before)
-        found = await _asked(self._open().statistics(caller.tenant, *ends))
+        found = await _asked(self._open().statistics(tenant, *ends))
         return statistics_message(found).SerializeToString()
 
     def _open(self) -> Store:

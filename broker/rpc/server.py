@@ -69,6 +69,18 @@ class Broker:
         self._observing = Observing(metrics, tracing_of(self.config.traces))
         self._running: Running | None = None
 
+    def assembled(self) -> Running:
+        """All parts of it, put together on the running loop; nothing is opened."""
+        return Running(
+            self.config,
+            self._configured,
+            self._policy,
+            self._rerankers,
+            Callers(self._authenticator),
+            self._store,
+            self._observing,
+        )
+
     async def start(self) -> str:
         """Opens the port and serves.
 
@@ -79,15 +91,7 @@ class Broker:
             OSError: The address cannot be bound; ``EADDRINUSE`` where it is taken.
             ConfigError: The store cannot be used.
         """
-        running = Running(
-            self.config,
-            self._configured,
-            self._policy,
-            self._rerankers,
-            Callers(self._authenticator),
-            self._store,
-            self._observing,
-        )
+        running = self.assembled()
         self.address = open_port(running.server, self.config.server.listen, self._credentials)
         running.operating.open()
         try:

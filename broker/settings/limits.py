@@ -79,7 +79,7 @@ class Limits(Section):
     push_hold_seconds: Seconds = 30.0
     push_hold_bytes: Count = 32 * MIB
     tenant_push_hold_bytes: Count = 16 * MIB
-    held_bytes: Bytes | None = None
+    held_bytes: Annotated[Bytes | None, Field(examples=[256 * MIB])] = None
     tenant_held_bytes: Bytes = 256 * MIB
     requests: Count = 512
     tenant_requests: Count = 64
@@ -95,7 +95,8 @@ class Limits(Section):
     provider_sessions: Count = 1000
     connection_sessions: Count = 100
     connection_streams: Count = 100
-    memory_bytes: Bytes | None = None
+    # Less than this the process has before anyone calls, and every request would be refused.
+    memory_bytes: Annotated[Annotated[Bytes, Field(ge=64 * MIB)] | None, Field(examples=[4 * 1024 * MIB])] = None
     shed_at: Annotated[Number, Field(gt=0, le=1, allow_inf_nan=False)] = 0.9
     rank_seconds: Seconds = 1.0
     rerank_seconds: Seconds = 1.0

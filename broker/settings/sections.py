@@ -118,9 +118,9 @@ class KnownProvider(Section):
     """
 
     scale: Scale | None = None
-    hedge_seconds: Seconds | None = None
-    max_frames: Annotated[Count, Field(le=100_000)] | None = None
-    max_tokens: Count | None = None
+    hedge_seconds: Annotated[Seconds | None, Field(examples=[0.2])] = None
+    max_frames: Annotated[Annotated[Count, Field(le=100_000)] | None, Field(examples=[64])] = None
+    max_tokens: Annotated[Count | None, Field(examples=[20_000])] = None
     credentials: Texts = ()
 
     @field_validator("credentials")
@@ -145,7 +145,7 @@ class ConfiguredReranker(Section):
     """
 
     kind: Literal["remote", "cross-encoder"]
-    timeout_seconds: Seconds | None = None
+    timeout_seconds: Annotated[Seconds | None, Field(examples=[0.5])] = None
     address: str = ""
     tls_ca: Path | None = None
     directory: Path | None = None

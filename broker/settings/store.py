@@ -37,7 +37,7 @@ class Keeping(Section):
     wait_seconds: Seconds = 2.0
     synchronous: Literal["full", "normal"] = "full"
     keep_days: Annotated[float, Field(gt=0, le=36_500, allow_inf_nan=False)] = 30.0
-    keep_compositions: Count | None = None
+    keep_compositions: Annotated[Count | None, Field(examples=[100_000])] = None
 
     @model_validator(mode="after")
     def _of_its_kind(self) -> Self:

@@ -73,7 +73,10 @@ FRAMES = _of_composition(
     Column("provider", Text, nullable=False),
     Column("frame_id", Text, nullable=False),
     Column("reason", Text, nullable=False),
+    Column("source", Text, nullable=False, server_default=""),
+    Column("document", Text, nullable=False, server_default=""),
     Index("frames_by_id", "tenant", "frame_id", "provider"),
+    Index("frames_by_document", "tenant", "document", "composition_id"),
     name="frames",
 )
 

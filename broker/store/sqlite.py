@@ -80,8 +80,6 @@ class _Owner:
         try:
             with self._engine.connect().execution_options(write=write) as connection, connection.begin():
                 done = work(connection)
-            self._check_file()
-            return done
         except (DataError, IntegrityError):
             # A fault in what is to be kept, not of the database.
             raise
@@ -89,6 +87,8 @@ class _Owner:
             raise StoreUnavailable(f"{self._name}: {error.orig}") from None
         except sqlite3.Error as error:
             raise StoreUnavailable(f"{self._name}: {error}") from None
+        self._check_file()
+        return done
 
     def close(self) -> None:
         self.thread.shutdown()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Select, Table, and_, delete, exists, func, or_, select, tuple_
 from sqlalchemy.dialects import postgresql, sqlite
 
-from broker.core.records import Filter, Observation, ProviderStatistics
+from broker.core.records import Filter, Observation, ProviderStatistics, last_segment, path_of
 from broker.store.schema import ATTRIBUTIONS, COMPOSITIONS, FRAMES, LANES, PARTS
 from broker.store.values import Head, KeptComposition, Mark
 
@@ -59,7 +59,14 @@ def record(connection: Connection, kept: KeptComposition) -> None:
         FRAMES,
         [
             key
-            | {"place": i, "provider": frame.provider, "frame_id": same_text(frame.frame_id), "reason": frame.reason}
+            | {
+                "place": i,
+                "provider": frame.provider,
+                "frame_id": same_text(frame.frame_id),
+                "reason": frame.reason,
+                "source": (path := path_of(same_text(frame.source or frame.frame_id))),
+                "document": last_segment(path),
+            }
             for i, frame in enumerate(kept.frames)
         ],
     )
@@ -265,7 +272,21 @@ def _offered(wanted: Filter) -> Any:
         conditions.append(frame.reason == same_text(wanted.reason))
     if wanted.placed is not None:
         conditions.append(frame.reason == "" if wanted.placed else frame.reason != "")
-    return exists().where(*conditions)
+    if not wanted.document:
+        return exists().where(*conditions)
+    # Two questions, each with an index of its own.
+    return or_(*(exists().where(*conditions, so) for so in _of_document(same_text(wanted.document))))
+
+
+def _of_document(named: str) -> Iterator[Any]:
+    """Either is true of a frame of that document: its whole path or the last segments of it are the name, or its id."""
+    frame, path = FRAMES.c, path_of(named)
+    # Not LIKE, which tells upper from lower case on one engine and not on the other.
+    end = func.substr(frame.source, func.length(frame.source) - len(path))
+    named_so = and_(frame.document == last_segment(path), or_(frame.source == path, end == f"/{path}"))
+    yield frame.frame_id == named
+    if path:
+        yield named_so
 
 
 def same_text(value: str) -> str:

@@ -36,11 +36,13 @@ class KeptFrame:
         provider: Whose it is.
         frame_id: As sent; may be empty, and may come twice.
         reason: Why it was left out; empty: it was placed.
+        source: Where it says that it comes from, such as a file's URI; empty: it does not.
     """
 
     provider: str
     frame_id: str
     reason: str
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

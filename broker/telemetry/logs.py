@@ -65,6 +65,8 @@ def configure(
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
+    # At info it tells with each start what it is made of, and nothing of this store.
+    logging.getLogger("alembic").setLevel(logging.NOTSET if level == "debug" else logging.WARNING)
 
 
 def _printable(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, GCCollector, Histogram, Info, ProcessCollector
 
-from broker.core.composition import INCLUDED, AuditState, Composition
+from broker.core.audited import INCLUDED
+from broker.core.composition import AuditState, Composition
 from broker.core.lanes import Lane
 from broker.telemetry.names import INLINE, Names
 from broker.telemetry.spans import sampled_trace_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextbroker.v1 import composition_pb2 as pb
 from contextbroker.v1 import strategy_pb2
 
-from broker.core.composition import (
+from broker.core.audited import (
     AuditRow,
     AuditScore,
     AuditSummary,
@@ -16,9 +16,8 @@ from broker.core.composition import (
     LimitsRecord,
     RenderRecord,
     StrategyRecord,
-    Usage,
-    UsageFigures,
 )
+from broker.core.composition import Usage, UsageFigures
 from broker.core.lanes import LaneEnd
 from broker.core.request import Floor
 from broker.wire.frames import read_scale, ref_message, ref_value, scale_message

@@ -25,10 +25,10 @@ MAX_MESSAGE_BYTES = 512 * 1024
 FILL_BYTES = 128 * 1024
 """Bytes that a message is filled to: larger ones hardly travel faster, and a reader that stalls keeps one waiting."""
 
-_HEADROOM = 64
+HEADROOM = 64
 """Bytes that a batch's own tags and lengths take, and then some."""
 
-_ITEM_TAG = 6
+ITEM_TAG = 6
 """Bytes of one item's tag and length inside its batch, at most."""
 
 Item = TypeVar("Item", bound=Message)
@@ -55,9 +55,9 @@ def composition_messages(
 
 def body_messages(composition: Composition, max_bytes: int = MAX_MESSAGE_BYTES) -> Iterator[pb.ComposeResponse]:
     """The messages of :func:`composition_messages` but the last."""
-    room = max_bytes - _HEADROOM
+    room = max_bytes - HEADROOM
     fill = min(room, FILL_BYTES)
-    placed = (_fitted(placed_message(item), room) for item in composition.placed)
+    placed = (fitted(placed_message(item), room) for item in composition.placed)
     for placed_batch in _batches(placed, fill):
         yield pb.ComposeResponse(placed=pb.PlacedBatch(placed=placed_batch))
     for citation_batch in _batches(map(citation_message, composition.citations), fill):
@@ -70,7 +70,7 @@ def end_message(
     composition: Composition, max_bytes: int = MAX_MESSAGE_BYTES, *, beside_completed: int = 0
 ) -> pb.ComposeResponse:
     """The last message of :func:`composition_messages`."""
-    room = max_bytes - _HEADROOM - beside_completed
+    room = max_bytes - HEADROOM - beside_completed
     return pb.ComposeResponse(completed=_fitted_end(completed_message(composition), room))
 
 
@@ -211,7 +211,7 @@ def _batches(items: Iterable[Item], room: int) -> Iterator[list[Item]]:
     batch: list[Item] = []
     size = 0
     for item in items:
-        weight = item.ByteSize() + _ITEM_TAG
+        weight = item.ByteSize() + ITEM_TAG
         if batch and size + weight > room:
             yield batch
             batch, size = [], 0
@@ -221,10 +221,10 @@ def _batches(items: Iterable[Item], room: int) -> Iterator[list[Item]]:
         yield batch
 
 
-def _fitted(placed: composition_pb2.Placed, room: int) -> composition_pb2.Placed:
+def fitted(placed: composition_pb2.Placed, room: int) -> composition_pb2.Placed:
     """The placed frame, cut to what one message holds. The kept copy's own provenance comes first and goes last."""
     for entries in (placed.frame.provenance, placed.vouchers):
-        _shorten(placed, entries, room - _ITEM_TAG)
+        _shorten(placed, entries, room - ITEM_TAG)
     return placed
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import astuple
-from itertools import islice
 
 from contextbroker.v1 import frame_pb2, strategy_pb2
 from google.protobuf.message import DecodeError
@@ -102,10 +101,12 @@ def frame_value(message: frame_pb2.Frame, most: int | None = None) -> Frame:
         citation_label=message.citation_label,
         uri=message.uri,
         provenance=tuple(
-            Provenance(step.type, step.uri, step.range, step.digest, step.method, step.by)
-            for step in islice(message.provenance, most)
+            [
+                Provenance(step.type, step.uri, step.range, step.digest, step.method, step.by)
+                for step in message.provenance[:most]
+            ]
         ),
-        relations=tuple(Relation(tie.rel, tie.target_uri, tie.display_name) for tie in islice(message.relations, most)),
+        relations=tuple([Relation(tie.rel, tie.target_uri, tie.display_name) for tie in message.relations[:most]]),
         valid_from=message.valid_from,
         valid_to=message.valid_to,
         recorded_at=message.recorded_at,

@@ -8,7 +8,8 @@ from dataclasses import dataclass, fields, replace
 from contextbroker.v1 import composition_pb2
 from contextbroker.v1 import context_service_pb2 as pb
 
-from broker.core.composition import AuditSummary, Composition, Usage
+from broker.core.audited import AuditSummary
+from broker.core.composition import Composition, Usage
 from broker.core.records import Filter, Observation, ProviderStatistics
 from broker.errors import FieldViolation, Internal, InvalidArgument
 from broker.wire.audits import read_summary, read_usage, summary_message, usage_message
@@ -96,9 +97,8 @@ def record_head(composition: Composition, call: ComposeCall, subject: str, made_
     return message.SerializeToString(deterministic=True)
 
 
-def is_kept(part: pb.ComposeResponse, *, content: bool) -> bool:
-    """Whether a message of an answer is one of the parts that are kept beside the head."""
-    kind = part.WhichOneof("message")
+def is_kept(kind: str | None, *, content: bool) -> bool:
+    """Whether messages of that kind, as an answer has them, are parts that are kept beside the head."""
     return kind in ("citations", "audit") or (content and kind == "placed")
 
 
@@ -195,6 +195,7 @@ def filter_value(message: pb.ListCompositionsRequest) -> Filter:
         frame_id=message.frame_id,
         placed=placed,
         reason=message.reason,
+        document=message.document,
     )
 
 

@@ -13,7 +13,7 @@ from contextbroker.v1 import composition_pb2, context_service_pb2
 from contextbroker.v1 import rerank_service_pb2 as pb
 from google.protobuf.message import DecodeError
 
-from broker.core.composition import RerankOutcome, RerankRecord
+from broker.core.audited import RerankOutcome, RerankRecord
 from broker.core.request import DEFAULT_CANDIDATES, Rerank
 from broker.errors import FieldViolation, InvalidArgument
 from broker.wire.batches import malformed

@@ -22,7 +22,10 @@ def test_the_configuration_loads_and_its_principals_too(tmp_path: Path) -> None:
     file.write_text(CONFIG)
     kinds = frozenset(map(Kind, load(file=file).auth.parts))
     found = parse_principals(PRINCIPALS.encode(), kinds)
-    assert [(one.tenant, one.role) for one in found.values()] == [("blue", Role.PROVIDER), ("blue", Role.ORCHESTRATOR)]
+    assert [(one.tenant, one.role) for one in found.values()] == [
+        *((tenant, role) for tenant in ("blue", "red") for role in (Role.PROVIDER, Role.ORCHESTRATOR)),
+        ("", Role.OPERATOR),
+    ]
 
 
 def test_every_part_and_role_is_explained() -> None:

@@ -6,7 +6,7 @@ import pytest
 from contextbroker.v1 import context_service_pb2, operator_service_pb2, provider_service_pb2
 
 from broker.auth.caller import Caller, Role, anonymous
-from broker.auth.methods import OPEN, ROLES, may_call
+from broker.auth.methods import OPEN, ROLES, may_call, needed
 
 CONTRACT = [
     (descriptor.name, method.name)
@@ -51,3 +51,12 @@ def test_who_is_nothing_may_call_nothing() -> None:
 def test_health_alone_is_open() -> None:
     assert {method.partition(".")[0] for method in OPEN} == {"Health"}
     assert not OPEN & ROLES.keys()
+
+
+@pytest.mark.parametrize("method", ROLES)
+def test_what_a_method_needs_is_told_in_words(method: str) -> None:
+    assert {role for role in Role if repr(role.value) in needed(method)} == ROLES[method]
+
+
+def test_what_no_one_may_call_needs_what_no_one_has() -> None:
+    assert needed("NoSuch") == "a role that no one has"

@@ -71,3 +71,23 @@ def test_with_several_kinds_a_principal_must_say_which_of_them_may_name_it() -> 
         parse_principals(table().encode(), kinds)
     (found,) = parse_principals(table(by='["jwt"]').encode(), kinds).values()
     assert found.by == {Kind.JWT}
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    text = table(role='"admin"', tenant='"Blue"', by="[]") + table(subject='"b"', providers='["*"]', tenants="1")
+    with pytest.raises(ValueError, match=r"principals") as wrong:
+        parse_principals(text.encode(), ONE)
+    lines = str(wrong.value).split("\n")
+    assert [line.split(":")[0] for line in lines] == ["principals[0]"] * 3 + ["principals[1]"] * 2
+    many = "".join(table(subject=f'"s{number}"', role='"admin"') for number in range(30))
+    with pytest.raises(ValueError, match=r"and 10 more$"):
+        parse_principals(many.encode(), ONE)
+
+
+def test_where_some_have_a_tenant_all_have_but_operators() -> None:
+    blue, forgotten = table(tenant='"blue"'), table(subject='"agents"', role='"orchestrator"', providers=None)
+    operator = table(subject='"ops"', role='"operator"', providers=None)
+    with pytest.raises(ValueError, match="tenant: the principal 'agents' has none, and others have"):
+        parse_principals((blue + forgotten + operator).encode(), ONE)
+    assert len(parse_principals((blue + operator).encode(), ONE)) == 2
+    assert len(parse_principals((forgotten + operator + table()).encode(), ONE)) == 3

@@ -15,19 +15,8 @@ from typing import Any
 
 import pytest
 
-from broker.core.composition import (
-    AuditRow,
-    AuditScore,
-    AuditSummary,
-    BudgetRecord,
-    Citation,
-    Composition,
-    LaneSummary,
-    Placed,
-    StrategyRecord,
-    Usage,
-    UsageFigures,
-)
+from broker.core.audited import AuditRow, AuditScore, AuditSummary, BudgetRecord, LaneSummary, StrategyRecord
+from broker.core.composition import Citation, Composition, Placed, Usage, UsageFigures
 from broker.core.frames import Frame, FrameRef
 from broker.core.lanes import LaneEnd
 from broker.core.scores import Direction, ScoreScale

@@ -10,7 +10,7 @@ import pytest
 from broker.cli.compare import comparison_lines, comparison_record, shares, verdict_lines
 from broker.cli.output import Style
 from broker.cli.text import width
-from broker.core.composition import AuditRow, AuditScore
+from broker.core.audited import AuditRow, AuditScore
 
 FAIR = ["files", "symbols", "history"] * 2
 

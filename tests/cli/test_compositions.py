@@ -94,8 +94,29 @@ def test_more_than_the_limit_is_said_and_nothing_too(run_command, recording_brok
     assert (two[1] in text, two[0] in text) == (True, False)
     assert "and more: --limit lists more than 1" in text
     assert "and more" not in run_command(*arguments).stdout.decode()
-    assert run_command(*arguments, "--frame", "nowhere").stdout.endswith(b"has no such composition on record\n")
-    assert b"--frame is an ID without its provider" in run_command(*arguments, "--frame", "listed/n1").stdout
+    nothing, *advice = run_command(*arguments, "--frame", "nowhere").stdout.decode().splitlines()
+    assert nothing.endswith("has no such composition on record")
+    assert "--document PATH" in advice[0]
+    assert "--provider NAME alone" in advice[1]
+    without = run_command(*arguments, "--until", "1970-01-02").stdout.decode()
+    assert len(without.splitlines()) == 1
+
+
+def test_a_frame_is_found_by_its_document_and_by_the_name_that_explain_takes(run_command, recording_broker, two):
+    def ids(*arguments, command="list"):
+        done = run_command("compositions", command, *arguments, "--address", recording_broker, "--json")
+        assert done.returncode == 0, done.stderr.decode()
+        found = map(json.loads, done.stdout.splitlines())
+        return [each["composition_id"] for each in found if each["event"] in ("composition", "recorded")]
+
+    for option in ("--frame", "--document"):
+        assert (
+            ids(option, "listed/n2", "--excluded")
+            == ids(option, "n2", "--provider", "listed", "--excluded")
+            == [two[1]]
+        )
+        assert ids(option, "listed/n2", "--excluded", command="export") == [two[1]]
+        assert ids(option, "listed/n2", "--provider", "other") == []
 
 
 def test_one_is_shown_as_query_shows_it(run_command, recording_broker, two):
@@ -214,7 +235,7 @@ def test_one_that_is_forgotten_while_others_are_exported_is_passed_over(monkeypa
             for name in ("forgotten", "kept"):
                 yield SimpleNamespace(composition_id=name)
 
-        async def composition(self, composition_id):
+        async def composition(self, composition_id, tenant):
             if composition_id == "forgotten":
                 raise NotFound("COMPOSITION_UNKNOWN", "there is no composition of this id")
             return found

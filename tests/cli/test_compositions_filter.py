@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from broker.cli.compositions_filter import REASONS, filter_options
-from broker.core.composition import Reason
+from broker.core.audited import Reason
 
 
 def given(*arguments: str):
@@ -26,6 +26,8 @@ def given(*arguments: str):
     [
         ([], {}),
         (["--provider", "a", "--frame", "b#1"], {"provider": "a", "frame_id": "b#1"}),
+        (["--document", "docs/README.md"], {"document": "docs/README.md"}),
+        (["--tenant", "blue"], {"tenant": "blue"}),
         (["--placed"], {"placed": True}),
         (["--excluded"], {"placed": False}),
         (["--excluded-for", "over_budget"], {"reason": "OVER_BUDGET"}),

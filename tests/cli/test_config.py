@@ -30,6 +30,8 @@ def test_a_new_file_says_every_key_changes_nothing_and_passes_the_check(run_comm
     assert not path.stat().st_mode & stat.S_IWOTH
     checked = run_command("config", "check", "--config", str(path))
     assert (checked.returncode, checked.stdout.decode()) == (0, f"the configuration is good: {path}\n")
+    # Its value is what serve is told, as it was typed.
+    assert f"serve --config {path} " in done.stdout.decode()
 
 
 def test_a_file_that_is_there_is_written_over_by_force_alone(run_command, tmp_path):
@@ -116,6 +118,7 @@ def test_a_password_within_an_address_is_not_shown(run_command, tmp_path):
         ("[server]\ntls_cert = '{folder}/none'\ntls_key = '{folder}/none'\n", "{folder}/none"),
         ("[ranking]\nplugins = ['no-such-plugin']\n", "no-such-plugin"),
         ("[store]\nkind = 'postgresql'\ndsn_file = '{folder}/sample'\n", "holds the sample"),
+        ("[limits]\nmemory_bytes = 1\n", "limits.memory_bytes: input should be greater than or equal to 67108864"),
         (f"[auth]\npolicy = 'tokens'\ntokens_file = '{NONE}'\nprincipals_file = '{NONE}'\n", "auth.tokens_file"),
     ],
 )  # fmt: skip
@@ -134,7 +137,7 @@ def test_what_would_stop_the_daemon_is_told_and_exits_2(run_command, tmp_path: P
 
 def test_what_has_nothing_wrong_is_good(run_command):
     done = run_command("config", "check", "--json")
-    assert json.loads(done.stdout) == {"event": "good", "file": None, "secrets": None}
+    assert json.loads(done.stdout) == {"event": "good", "file": None, "secrets": None, "remarks": []}
 
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch):
@@ -150,3 +153,35 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch):
     done = CliRunner().invoke(cli, ["config", "show"])
     assert done.exit_code == 2
     assert "pip install 'context-broker[server]'" in done.stderr
+
+
+def test_files_that_let_no_one_in_are_good_and_told_of(run_command, tmp_path):
+    (tmp_path / "tokens").write_text("")
+    (tmp_path / "principals").write_text('[[principals]]\nsubject = "a"\nrole = "orchestrator"\n')
+    path = tmp_path / "broker.toml"
+    files = f"tokens_file = '{tmp_path}/tokens'\nprincipals_file = '{tmp_path}/principals'\n"
+    path.write_text(f"[auth]\npolicy = 'tokens'\n{files}")
+    done = run_command("config", "check", "--config", str(path))
+    assert done.returncode == 0, done.stderr
+    assert "\n  but no one with a credential can call: auth.tokens_file" in done.stdout.decode()
+    record = json.loads(run_command("config", "check", "--config", str(path), "--json").stdout)
+    assert [text.partition(":")[0] for text in record["remarks"]] == ["no one with a credential can call"]
+
+
+def test_every_mistake_among_principals_is_on_a_line_of_its_own(run_command, tmp_path):
+    (tmp_path / "tokens").write_text("")
+    (tmp_path / "principals").write_text('[[principals]]\nsubject = "a"\nrole = "x"\ntenant = "X"\n')
+    path = tmp_path / "broker.toml"
+    files = f"tokens_file = '{tmp_path}/tokens'\nprincipals_file = '{tmp_path}/principals'\n"
+    path.write_text(f"[auth]\npolicy = 'tokens'\n{files}")
+    done = run_command("config", "check", "--config", str(path))
+    assert done.returncode == 2
+    lines = done.stderr.decode().splitlines()
+    assert [line.startswith("  principals[0]: ") for line in lines[-2:]] == [True, True]
+
+
+def test_a_file_that_init_wrote_here_and_that_is_not_named_is_told_of(run_command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run_command("config", "init").returncode == 0
+    told = run_command("config", "check").stdout.decode()
+    assert "but context-broker.toml is here and was not read: name it with --config" in told

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import tomllib
+from typing import Annotated
 
 import pytest
+from pydantic import TypeAdapter
+from pydantic.fields import FieldInfo
 
-from broker.cli.config_sample import WIDTH, config_sample
+from broker.cli.config_sample import WIDTH, _example, config_sample, model_of
 from broker.config import load
 from broker.settings import Config, ConfiguredReranker, ConfiguredTokenizer, KnownProvider, Scale
 from broker.settings.ranking import SharedScale
@@ -52,6 +55,23 @@ def test_only_what_has_no_default_is_commented_out():
         "admin": {"listen"},
         "traces": {"collector", "tls_ca", "headers_file"},
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [(name, model_of(field.annotation)) for name, field in Config.model_fields.items()],
+)
+def test_what_stands_for_a_key_without_a_default_is_a_value_that_it_takes(name, model):
+    shown = WHOLE[name]["NAME"] if "NAME" in WHOLE[name] else WHOLE[name]
+    for key, field in model.model_fields.items():
+        if field.get_default(call_default_factory=True) is None and key in shown:
+            whole = Annotated[field.annotation, "an example", *field.metadata]
+            TypeAdapter(whole).validate_python(shown[key], strict=isinstance(shown[key], int | float))
+
+
+def test_a_key_with_neither_a_default_nor_an_example_is_a_mistake_of_the_settings():
+    with pytest.raises(TypeError, match="neither a default nor an example"):
+        _example(FieldInfo(annotation=int | None))
 
 
 def test_it_fits_a_page():

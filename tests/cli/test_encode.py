@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 from broker.cli.encode import composition_records, frame_record, moment, placed_record, scale_record
-from broker.core.composition import RerankOutcome, RerankRecord
+from broker.core.audited import RerankOutcome, RerankRecord
 from broker.core.frames import Frame, Provenance
 from broker.core.scores import Direction, ScoreScale
 

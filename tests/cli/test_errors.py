@@ -13,6 +13,8 @@ from broker.errors import (
     FieldViolation,
     InvalidArgument,
     PermissionDenied,
+    ResourceExhausted,
+    Unauthenticated,
     Unavailable,
 )
 
@@ -33,6 +35,9 @@ def ended(error: BaseException, *, as_json: bool = False) -> click.ClickExceptio
     [
         (InvalidArgument("GOAL", "say one"), USAGE),
         (PermissionDenied("STRATEGY_FORBIDDEN", "name another"), USAGE),
+        (PermissionDenied("METHOD", "use another credential"), USAGE),
+        (Unauthenticated("CREDENTIALS", "show one"), USAGE),
+        (Unavailable("TLS", "give tls_ca"), USAGE),
         (ConfigError("limits.max_tokens: too low"), USAGE),
         (click.UsageError("no such option"), USAGE),
         (Unavailable("NO_PROVIDERS", "attach one"), FAILED),
@@ -61,6 +66,14 @@ def test_an_error_is_told_with_its_reason_each_field_and_when_to_come_back():
     assert BrokerFailure(InvalidArgument.of(FIELDS)).format_message() == (
         "2 fields are wrong [INVALID_ARGUMENT FLOOR_RANGE]\n  floors[0]: too low\n  goal: say one"
     )
+
+
+def test_a_limit_that_was_reached_is_named_once():
+    unnamed = ResourceExhausted("PUSH_FRAMES", "it holds more", quota="limits.lane_frames")
+    assert BrokerFailure(unnamed).format_message().splitlines()[1:] == ["  the limit is limits.lane_frames"]
+    assert BrokerFailure(unnamed).record()["quota"] == "limits.lane_frames"
+    named = ResourceExhausted("CALL_RATE", "more than 5 (limits.calls)", quota="limits.calls", retry_after=1.0)
+    assert BrokerFailure(named).format_message().count("limits.calls") == 1
 
 
 @pytest.mark.parametrize(

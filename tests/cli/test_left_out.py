@@ -9,7 +9,7 @@ import pytest
 
 from broker.cli.left_out import left_out_lines
 from broker.cli.output import Style
-from broker.core.composition import AuditRow, AuditScore, LaneSummary
+from broker.core.audited import AuditRow, AuditScore, LaneSummary
 from broker.core.frames import FrameRef
 from broker.core.lanes import LaneEnd
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
 
+from broker.auth.caller import Role
+from broker.auth.methods import ROLES
 from broker.cli.main import cli
 from broker.cli.options import FLOOR, NAMED_FILE, NAMED_SCALE, REF, SCALE, WEIGHT, address_option, nearest
+from broker.cli.typed import in_commands
 from broker.core.frames import FrameRef
 from broker.core.request import Floor
 from broker.core.scores import Direction, ScoreScale
+from tests.authority import Authority
 
 
 @pytest.mark.parametrize(
@@ -119,3 +125,82 @@ def test_a_token_is_no_option_since_others_can_read_a_command_line():
         """Never run."""
 
     assert CliRunner().invoke(command, ["--token", "t"]).exit_code == 2
+
+
+def every_command(command: click.Command, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """A command and those below it, by the words that are typed."""
+    yield path, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from every_command(below, *path, name)
+
+
+ALL = dict(every_command(cli))
+
+METHODS = {
+    "query": ["Compose"],
+    "explain": ["GetComposition"],
+    "compositions list": ["ListCompositions"],
+    "compositions show": ["GetComposition"],
+    "compositions export": ["ListCompositions", "GetComposition"],
+    "verify-citations": ["GetComposition", "ReportAttribution"],
+    "report": ["GetComposition", "ReportAttribution"],
+    "push": ["Push"],
+    "provide": ["Attach"],
+    "providers": ["ListProviders"],
+    "providers stats": ["GetProviderStatistics"],
+    "providers quarantine": ["QuarantineProvider"],
+    "providers release": ["ReleaseProvider"],
+    "strategies": ["ListStrategies"],
+    "top": ["ListProviders"],
+    "drain": ["DrainBroker"],
+    "health": [],
+}
+"""What each command that connects calls, beside health, which is open."""
+
+
+def helped(*path: str) -> str:
+    done = CliRunner().invoke(cli, [*path, "--help"], terminal_width=200, max_content_width=200)
+    assert done.exit_code == 0
+    return " ".join(done.stdout.split())
+
+
+def test_every_command_that_connects_says_which_role_it_needs():
+    asking = {" ".join(path) for path, each in ALL.items() if any("--address" in p.opts for p in each.params)}
+    assert asking == METHODS.keys()
+    for command, methods in METHODS.items():
+        text = helped(*command.split())
+        wanted = [ROLES[method] for method in methods]
+        named = {role for role in Role if re.search(rf'"{role.value}"(?!:)', text)}
+        # One role must do for all that a command calls, and each that does for a part of it may be named too.
+        assert set().union(*wanted) >= named
+        assert not wanted or named & set.intersection(*map(set, wanted)), command
+
+
+def test_every_variable_that_works_stands_in_the_help():
+    for path, command in ALL.items():
+        variables = {str(each.envvar) for each in command.params if each.envvar}
+        if any("--token-file" in each.opts for each in command.params):
+            variables.add("CONTEXT_BROKER_TOKEN")
+        text = helped(*path)
+        assert {name for name in variables if not re.search(rf"{name}(?!\w)", text)} == set(), path
+
+
+def test_a_keyword_of_the_client_is_told_as_the_option_that_it_is():
+    assert in_commands("give tls_ca, or tls_cert and tls_key.") == "give --tls-ca, or --tls-cert and --tls-key."
+    for kept in ("/etc/tls_ca.pem", "server.tls_cert", "my-tls_key", "tls_cape"):
+        assert in_commands(kept) == kept
+
+
+def test_a_broker_with_tls_is_told_from_one_that_is_not_there(tmp_path, run_command, start_command):
+    cert, key = Authority(tmp_path).issue("server")
+    address = start_command("serve", "--listen", "127.0.0.1:0", "--tls-cert", str(cert), "--tls-key", str(key)).ready[
+        "address"
+    ]
+    for arguments in (["query", "g"], ["providers"], ["drain"], ["health"]):
+        done = run_command(*arguments, "--address", address)
+        assert done.returncode == 2, done.stderr
+        assert b"speaks TLS, and this client does not: give --tls-ca" in done.stderr

@@ -87,6 +87,14 @@ def test_the_prompt_is_the_clients_prompt_byte_for_byte(run_command, served_addr
     assert done.stdout == composition.prompt.encode()
 
 
+def test_where_there_is_no_prompt_that_is_said(run_command, broker_address, notes):
+    arguments = ["query", GOAL, "--address", broker_address, "--inline", f"notes={notes}", "--prompt", "-q"]
+    done = run_command(*arguments, "--mode", "none")
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert b"note: there is no prompt" in done.stderr
+    assert b"there is no prompt" not in run_command(*arguments).stderr
+
+
 def test_the_prompt_keeps_its_bytes_where_the_terminal_knows_only_ascii(run_command, broker_address, notes):
     arguments = ["query", GOAL, "--address", broker_address, "--inline", f"notes={notes}", "--prompt"]
     plain = run_command(*arguments)

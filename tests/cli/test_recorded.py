@@ -55,8 +55,9 @@ def test_an_argument_is_a_file_where_there_is_one_and_else_may_be_an_id(tmp_path
     assert FILE_OR_ID.convert("-", None, None) == Path("-")
     (tmp_path / ID).write_text("")
     assert FILE_OR_ID.convert(ID, None, None) == Path(ID)
-    with pytest.raises(click.BadParameter, match="does not exist"):
-        FILE_OR_ID.convert("no-such-file", None, None)
+    for text in ("no-such-file", ID[:8], f"{ID}0"):
+        with pytest.raises(click.BadParameter, match="neither a file that is there nor a whole id"):
+            FILE_OR_ID.convert(text, None, None)
 
 
 @pytest.mark.parametrize("text", ["", "c-1", ID[:-1], f"{ID}0", f"{ID}\n", ID.replace("a", "g")])

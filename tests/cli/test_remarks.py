@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from broker.cli.remarks import not_on_record, remarks
-from broker.core.composition import AuditRow, AuditState, LaneSummary
+from broker.core.audited import AuditRow, LaneSummary
+from broker.core.composition import AuditState
 from broker.core.lanes import LaneEnd
 
 

@@ -10,7 +10,7 @@ import pytest
 from broker.cli.output import ASCII, Style
 from broker.cli.show import composition_lines, lane_lines, offer_lines, ranking_lines, scale_text
 from broker.cli.text import width
-from broker.core.composition import AuditRow, LaneSummary
+from broker.core.audited import AuditRow, LaneSummary
 from broker.core.lanes import LaneEnd
 from broker.core.scores import Direction, ScoreScale
 

@@ -10,14 +10,8 @@ from broker.cli.output import Style
 from broker.cli.show import composition_lines
 from broker.cli.terms import placement_text, policy_lines, render_text, roles_text
 from broker.cli.text import width
-from broker.core.composition import (
-    Composition,
-    FloorRecord,
-    LimitConflict,
-    RenderRecord,
-    RerankOutcome,
-    RerankRecord,
-)
+from broker.core.audited import FloorRecord, LimitConflict, RenderRecord, RerankOutcome, RerankRecord
+from broker.core.composition import Composition
 from broker.core.request import Floor
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.cli.why import Reasons, numbers_apart, shown_score
-from broker.core.composition import AuditRow, AuditScore, RerankOutcome, RerankRecord
+from broker.core.audited import AuditRow, AuditScore, RerankOutcome, RerankRecord
 from broker.core.frames import FrameRef
 
 LANE = ["files"] * 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import AsyncIterator
 
@@ -10,6 +11,9 @@ from contextbroker.v1 import context_service_pb2 as pb
 
 from broker.client import (
     AuditState,
+    BlockingContextClient,
+    CitationReport,
+    ComposeOptions,
     Composition,
     ContextClient,
     FailedPrecondition,
@@ -21,6 +25,7 @@ from broker.client import (
     Observation,
     ReciprocalRankFusion,
     Record,
+    verify_citations,
 )
 from broker.client.records import Pages, composition_data, report_data, statistics_data
 from broker.config import Config
@@ -92,6 +97,8 @@ async def test_a_list_is_of_those_that_are_meant(client: ContextClient):
     assert await ids(client, frame_id="a", placed=True) == [one, both]
     assert await ids(client, frame_id="x", placed=False, reason="FRAME_LIMIT") == [one]
     assert await ids(client, reason="OVER_BUDGET") == []
+    assert await ids(client, document="x", placed=False) == [one]
+    assert await ids(client, document="y") == []
     assert await ids(client, made_before=0) == []
     assert both in await ids(client, made_before=started + 1000)
     assert await ids(client, made_from=started + 1000) == []
@@ -111,6 +118,34 @@ async def test_what_was_seen_is_reported_and_counted(client: ContextClient):
     with pytest.raises(InvalidArgument) as refused:
         await client.report(answered.composition_id, [Observation("memory", "z", selected=True)])
     assert refused.value.reason == "FRAME_NOT_PLACED"
+
+
+async def test_what_an_answer_cites_is_found_and_reported_by_label(client: ContextClient):
+    answered = await composed(client, "a", "b", "c", "d")
+    found = verify_citations("So it is (title of a), and so [title of z].", answered)
+    assert isinstance(found, CitationReport)
+    assert [one.text for one in found.invented] == ["title of z"]
+    await client.report(answered.composition_id, cited=[one.citation.frame for one in found.cited])
+    await client.report(answered.composition_id, [Observation("memory", "c", True)], cited=iter(["memory/b"]))
+    (counted,) = await client.provider_statistics()
+    assert (counted.selected, counted.rendered, counted.cited) == (3, 2, 2)
+    for wrong, reason in (
+        ({"cited": ["title of z"]}, "FRAME_NOT_PLACED"),
+        ({"cited": "title of a"}, "FIELD_INVALID"),
+        ({"cited": [7]}, "FIELD_INVALID"),
+        ({"observations": 7, "cited": ["title of a"]}, "FIELD_INVALID"),
+    ):
+        with pytest.raises(InvalidArgument) as refused:
+            await client.report(answered.composition_id, **wrong)
+        assert refused.value.reason == reason
+
+
+@pytest.mark.parametrize("kind", [ContextClient, BlockingContextClient])
+def test_help_says_where_the_options_are(kind: type):
+    for method in (kind.compose, kind.stream):
+        assert ":class:`broker.client.ComposeOptions`" in (inspect.getdoc(method) or "")
+    told = inspect.getdoc(ComposeOptions) or ""
+    assert all(f"{option}:" in told for option in ComposeOptions.__annotations__)
 
 
 async def test_an_id_of_nothing_is_not_found(client: ContextClient):

@@ -106,3 +106,39 @@ async def test_a_provider_that_is_refused_says_why_and_fails(broker: Broker, pro
     _, stderr = await asyncio.wait_for(refused.communicate(), SAFETY)
     assert refused.returncode == 1
     assert "FailedPrecondition" in stderr.decode()
+
+
+SAYING = """
+import asyncio, logging, sys
+from broker.client import Provider
+
+async def answer(query):
+    return []
+
+how = sys.argv[2]
+if how == "logs":
+    logging.basicConfig(level=logging.ERROR)
+provider = Provider("notes", answer)
+attached = (lambda session: print("told", file=sys.stderr, flush=True)) if how == "callback" else None
+if how == "serve":
+    async def main():
+        await provider.serve(sys.argv[1])
+    asyncio.run(main())
+provider.run(sys.argv[1], on_attached=attached)
+"""
+
+
+@pytest.mark.parametrize("how", ["plain", "logs", "callback", "serve"])
+async def test_it_says_that_it_has_attached_unless_the_program_takes_that_upon_itself(broker: Broker, how: str):
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", SAYING, broker.address, how, stderr=asyncio.subprocess.PIPE
+    )
+    async with ContextClient(broker.address) as client, asyncio.timeout(SAFETY):
+        while not any(listed.instances for listed in await client.providers()):
+            pass
+        # Answered after the welcome, so that whatever is said of it was said.
+        await client.compose("g", max_tokens=200)
+    process.terminate()
+    _, stderr = await asyncio.wait_for(process.communicate(), SAFETY)
+    said = {"plain": f"notes is attached to {broker.address}\n", "callback": "told\n"}
+    assert stderr.decode() == said.get(how, "")

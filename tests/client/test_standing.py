@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 
 import pytest
 
@@ -76,3 +77,28 @@ def test_every_failure_is_in_the_log_of_whoever_reads_all(told: Told, caplog):
     for _ in range(5):
         told.standing.failed(GONE)
     assert caplog.text.count("no broker answers") == 5
+
+
+def test_where_nothing_takes_the_log_an_attachment_is_said_all_the_same(monkeypatch, capsys):
+    log = logging.getLogger("broker.client")
+    monkeypatch.setattr(log, "propagate", False)
+    Standing("notes", "127.0.0.1:1").attached("s")
+    assert capsys.readouterr().err == ""
+    Standing("notes", "127.0.0.1:1", announces=True).attached("s")
+    assert capsys.readouterr().err == "notes is attached to 127.0.0.1:1\n"
+    handler = logging.NullHandler()
+    log.addHandler(handler)
+    try:
+        Standing("notes", "127.0.0.1:1", announces=True).attached("s")
+    finally:
+        log.removeHandler(handler)
+    assert capsys.readouterr().err == ""
+
+
+def test_the_end_of_failures_is_said_once(monkeypatch, capsys):
+    monkeypatch.setattr(logging.getLogger("broker.client"), "propagate", False)
+    monkeypatch.setattr(logging, "lastResort", logging.StreamHandler(sys.stderr))
+    standing = Standing("notes", "127.0.0.1:1", announces=True)
+    standing.failed(GONE)
+    standing.attached("s")
+    assert capsys.readouterr().err.count("is attached") == 1

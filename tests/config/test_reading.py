@@ -235,6 +235,15 @@ def test_everything_that_is_wrong_is_said_at_once_and_where_it_came_from(
     assert f"configuration file {path}: limits.max_tokens" in message
     assert "environment variable CONTEXT_BROKER_LIMITS__MAX_FRAMES: limits.max_frames" in message
     assert "a flag: log.level" in message
+    assert len(message.splitlines()) == 3
+
+
+def test_what_is_wrong_in_one_place_is_told_a_line_each_under_its_name(file: File) -> None:
+    path = file("[limits]\nmax_tokens = -1\nmax_frames = 'x'\nmax_lane = 3\n")
+    place, *lines = wrong(file=path).splitlines()
+    assert place == f"configuration file {path}:"
+    assert sorted(line.split()[0] for line in lines) == ["limits.max_frames:", "limits.max_tokens:", "there"]
+    assert all(line.startswith("  ") and str(path) not in line for line in lines)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from broker.core.audited import AuditRow
 from broker.core.compose import compose
-from broker.core.composition import AuditRow, Composition
+from broker.core.composition import Composition
 from broker.core.entries import Entry, best_first
 from broker.core.frames import Frame
 from broker.core.intake import LaneIntake

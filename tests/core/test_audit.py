@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 
 import broker
-from broker.core.composition import AuditRow, Composition, FloorRecord, Reason
+from broker.core.audited import AuditRow, FloorRecord, Reason
+from broker.core.composition import Composition
 from broker.core.frames import FrameRef, Provenance
 from broker.core.lanes import LaneEnd, Unreadable
 from broker.core.request import Floor

@@ -9,8 +9,9 @@ from dataclasses import replace
 
 import pytest
 
+from broker.core.audited import Reason
 from broker.core.compose import compose, overhead
-from broker.core.composition import Citation, Reason
+from broker.core.composition import Citation
 from broker.core.frames import FrameRef, Provenance, content_digest
 from broker.core.lanes import LaneEnd
 from broker.core.request import CompositionRequest, Fence, Floor, PartialLanes, Placement

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.composition import Reason
+from broker.core.audited import Reason
 from broker.core.duplicates import MAX_CONFLICTS, first_copies, join_duplicates, joint_provenance
 from broker.core.entries import Entry
 from broker.core.frames import Provenance

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker.core.audited import Reason
 from broker.core.checks import Verdict
-from broker.core.composition import Reason
 from broker.core.replay import replay
 from broker.core.request import CompositionRequest, Placement, Policy, RenderMode
 from tests.core.building import composed, excluded, frame, lane, placed, ranked, row

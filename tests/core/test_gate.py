@@ -9,8 +9,9 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker.core.audited import INCLUDED, Reason
 from broker.core.compose import compose
-from broker.core.composition import INCLUDED, Composition, Reason, UsageFigures
+from broker.core.composition import Composition, UsageFigures
 from broker.core.frames import content_digest, content_tokens
 from broker.core.lanes import Grant
 from broker.core.request import CompositionRequest, RenderMode

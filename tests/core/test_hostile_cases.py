@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker.core.composition import Reason
+from broker.core.audited import Reason
 from broker.core.floors import floor_violations
 from broker.core.frames import FrameRef, Provenance, content_digest
 from broker.core.lanes import Grant, LaneEnd

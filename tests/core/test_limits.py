@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker.core.composition import LimitConflict, LimitsRecord, RerankOutcome, RerankRecord
+from broker.core.audited import LimitConflict, LimitsRecord, RerankOutcome, RerankRecord
 from broker.core.limits import limit_conflicts
 from broker.core.request import CompositionRequest
 from tests.core.building import POLICY, composed, lane

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.composition import LimitsRecord, Reason
+from broker.core.audited import LimitsRecord, Reason
 from broker.core.counting import BYTES_PER_4
 from broker.core.entries import Entry
 from broker.core.packing import Overhead, overhead_of, pack, room, usable_tokens

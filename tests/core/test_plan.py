@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from broker.core.audited import Reason
 from broker.core.compose import finish
-from broker.core.composition import Reason
 from broker.core.lanes import Grant, LaneEnd
 from broker.core.plan import rank_lanes
 from broker.core.request import CompositionRequest, Floor, RenderMode

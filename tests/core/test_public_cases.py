@@ -7,7 +7,8 @@ from dataclasses import fields, replace
 
 import pytest
 
-from broker.core.composition import Citation, Placed, Reason
+from broker.core.audited import Reason
+from broker.core.composition import Citation, Placed
 from broker.core.floors import floor_violations
 from broker.core.frames import FrameRef, Provenance, content_tokens
 from broker.core.intake import LaneIntake

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from broker.core.audited import Reason
 from broker.core.checks import Verdict
-from broker.core.composition import Composition, Reason
+from broker.core.composition import Composition
 from broker.core.frames import Provenance
 from broker.core.repacking import packing_again, placement_again
 from broker.core.request import Placement

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.core.audited import AuditRow, Reason
 from broker.core.checks import MOST_DIFFERENCES, Verdict
 from broker.core.compose import compose, finish
-from broker.core.composition import AuditRow, Composition, Reason
+from broker.core.composition import Composition
 from broker.core.frames import FrameRef
 from broker.core.plan import rank_lanes
 from broker.core.replay import replay

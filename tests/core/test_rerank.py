@@ -13,8 +13,9 @@ from contextbroker.v1.context_service_pb2 import ComposeResponse
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.core.audited import INCLUDED, Reason, RerankOutcome
 from broker.core.compose import compose, finish
-from broker.core.composition import INCLUDED, Composition, Reason, RerankOutcome
+from broker.core.composition import Composition
 from broker.core.entries import Entry
 from broker.core.lanes import Candidate, LaneEnd
 from broker.core.lexical import LexicalCandidate, lexical_rerank

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.core.composition import Reason
+from broker.core.audited import Reason
 from broker.core.frames import Provenance, content_tokens
 from broker.core.placement import fold
 from broker.core.request import Duplicates

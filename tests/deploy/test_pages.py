@@ -12,7 +12,7 @@ import yaml
 
 from broker.cli.config_page import config_page
 from broker.cli.main import cli
-from broker.core.composition import Reason
+from broker.core.audited import Reason
 from broker.settings import Config
 from tests.deploy.conftest import DEPLOY
 

@@ -29,7 +29,7 @@ from broker.client import (
     ScoreScale,
 )
 from broker.config import Config
-from broker.core.composition import AuditRow
+from broker.core.audited import AuditRow
 from broker.core.frames import FrameRef
 from broker.rpc.server import Broker
 from tests.evidence.cranfield import PROVIDERS, Collection

@@ -1,9 +1,8 @@
-"""What was answered is on record, however its broker ends (P14, P7) and whatever becomes of the store's disk (H83)."""
+"""Promise: what was answered is on record, however and whenever its broker ends (P14, P7)."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 import signal
 import time
@@ -11,73 +10,16 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import grpc.aio
 import pytest
 
 from broker.client import ContextClient
-from broker.core.composition import AuditState, Composition
-from broker.core.frames import Frame
-from broker.errors import BrokerError, NotFound
-from broker.wire.compositions import CompositionReader
-from broker.wire.requests import InlineLane
+from tests.faults.answered import Answered, missing, settings
 from tests.faults.processes import Process, broker_process
-from tests.rpc.peers import Peer
 from tests.soaking import Soak
 from tests.store import postgres
 
 WORKERS = 8
 """Callers at a time, so that several answers wait for the same commit."""
-
-INLINE = {
-    "no_providers": True,
-    "inline_lanes": (InlineLane("memory", frames=tuple(Frame(f"f{n}", "t", f"fact {n}", 0.5) for n in range(20))),),
-}
-
-
-def settings(**store: object) -> str:
-    lines = [f"{key} = {json.dumps(value)}" for key, value in store.items()]
-    return "\n".join(['log.level = "error"', "[store]", *lines, ""])
-
-
-class Answered:
-    """What callers heard of a broker that they ask until it is gone.
-
-    Attributes:
-        since: When the first was asked, in seconds since the epoch.
-        recorded: The compositions whose end said that they are on record, by id, whether or not their call ended well.
-        ends: How the calls ended.
-    """
-
-    def __init__(self) -> None:
-        self.since = time.time()
-        self.recorded: dict[str, Composition] = {}
-        self.ends: Counter[str] = Counter()
-        self._changed = asyncio.Event()
-
-    async def ask(self, address: str) -> None:
-        """Asks again and again, on a connection of its own, until an answer fails."""
-        async with grpc.aio.insecure_channel(address) as channel:
-            error: BrokerError | None = None
-            while error is None:
-                answer = await Peer(channel).compose(**INLINE)
-                error = answer.error
-                if "completed" in answer.kinds:
-                    reader = CompositionReader()
-                    for response in answer.responses:
-                        reader.take(response)
-                    composition = reader.result()
-                    self.ends[composition.audit_state.value] += 1
-                    if composition.audit_state is AuditState.RECORDED:
-                        self.recorded[composition.composition_id] = composition
-                if error is not None:
-                    self.ends[f"{error.code} {error.reason}"] += 1
-                self._changed.set()
-
-    async def until(self, count: int) -> None:
-        """Returns once so many are recorded."""
-        while len(self.recorded) < count:
-            self._changed.clear()
-            await self._changed.wait()
 
 
 async def ended_under_load(broker: Process, number: signal.Signals, chance: random.Random) -> Answered:
@@ -90,21 +32,6 @@ async def ended_under_load(broker: Process, number: signal.Signals, chance: rand
     await asyncio.gather(*asking)
     assert await broker.ended() == (0 if number is signal.SIGTERM else -number)
     return answered
-
-
-async def missing(client: ContextClient, answered: Answered) -> list[str]:
-    """Ids of what was said to be recorded and is not, or not as it was answered."""
-    lost = []
-    for composition_id, composition in answered.recorded.items():
-        try:
-            kept = (await client.composition(composition_id)).composition
-        except NotFound:
-            lost.append(composition_id)
-            continue
-        for part in ("audit", "summary", "usage", "citations", "request_id"):
-            if getattr(kept, part) != getattr(composition, part):
-                lost.append(f"{composition_id}: {part}")
-    return lost
 
 
 class Ends:
@@ -151,7 +78,8 @@ class Ends:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["kill", "term"])
 async def test_what_a_broker_answered_before_its_end_is_on_record(tmp_path: Path, number: signal.Signals) -> None:
-    ends = Ends(tmp_path / "ends", settings(kind="sqlite", file=str(tmp_path / "c.db")), seed=14)
+    text = settings(kind="sqlite", file=str(tmp_path / "c.db"), wait_seconds=30.0)
+    ends = Ends(tmp_path / "ends", text, seed=14)
     await ends.run(2, number)
     assert ends.lost == []
     assert ends.recorded >= 2

@@ -15,8 +15,9 @@ from statistics import mean, pstdev
 from unittest.mock import patch
 
 from broker.core import duplicates, entries, packing, ranking
+from broker.core.audited import AuditRow, Reason
 from broker.core.compose import compose
-from broker.core.composition import AuditRow, Composition, Reason
+from broker.core.composition import Composition
 from broker.core.handles import Handle
 from broker.core.lanes import Lane, LaneEnd
 from broker.core.request import CompositionRequest, Policy

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -125,7 +126,7 @@ def test_there_is_a_call_of_every_method() -> None:
 
 async def test_each_role_may_call_its_methods_and_no_others(known: Callable[[str], Known]) -> None:
     subjects = {Role.PROVIDER: "search", Role.ORCHESTRATOR: "asks", Role.OPERATOR: "runs"}
-    denied: set[tuple[object, ...]] = set()
+    denied: dict[str, set[tuple[object, ...]]] = defaultdict(set)
     for role, subject in subjects.items():
         peer = known(subject)
         for method, (path, messages) in CALLS.items():
@@ -133,8 +134,13 @@ async def test_each_role_may_call_its_methods_and_no_others(known: Callable[[str
             may = role in METHOD_ROLES[method]
             assert isinstance(answer.error, PermissionDenied) is not may, (role, method, answer.error)
             if not may:
-                denied.add(said(answer)[:3])
-    assert len(denied) == 1
+                denied[method].add(said(answer)[:3])
+    for method, texts in denied.items():
+        # Whoever it is that may not: the refusal tells what the method needs, and nothing of who asked.
+        ((_, reason, message),) = texts
+        assert reason == "METHOD"
+        assert message.startswith(f"{method} needs the role ")
+        assert {role for role in Role if repr(role.value) in message} == METHOD_ROLES[method]
 
 
 async def test_without_a_credential_nothing_is_answered_but_health(broker: Broker, peer: Peer) -> None:

@@ -98,7 +98,7 @@ async def test_a_provider_or_tenant_that_no_one_knows_is_not_found(peer: Peer, m
         request.seconds = 60
     error = (await operate(peer, method, request)).error
     assert isinstance(error, NotFound)
-    assert error.reason == "PROVIDER_UNKNOWN"
+    assert error.reason == ("TENANT_UNKNOWN" if tenant else "PROVIDER_UNKNOWN")
 
 
 @pytest.mark.parametrize(

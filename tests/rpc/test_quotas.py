@@ -56,6 +56,7 @@ def refused(answer: Answer, reason: str, quota: str) -> ResourceExhausted:
     assert kinds == ["ErrorInfo", "RetryInfo", "QuotaFailure"]
     failure = error_details_pb2.QuotaFailure.FromString(answer.details.details[2].value)
     assert [violation.subject for violation in failure.violations] == [quota]
+    assert quota in error.message
     assert error.retry_after is not None
     assert error.retry_after > 0
     return error
@@ -393,7 +394,7 @@ async def test_a_large_request_waits_for_its_end_within_its_callers_share(broker
 
 
 def test_a_tenants_bound_above_that_of_all_is_that_of_all() -> None:
-    of = Quotas(Limits(requests=2, tenant_requests=64, memory_bytes=1600), Clock())
+    of = Quotas(Limits(requests=2, tenant_requests=64, held_bytes=100), Clock())
     held = [of.request(caller()) for _ in range(2)]
     with pytest.raises(ResourceExhausted) as caught:
         of.request(caller())
@@ -404,7 +405,7 @@ def test_a_tenants_bound_above_that_of_all_is_that_of_all() -> None:
 
 
 def test_a_request_reserves_what_its_lanes_may_bring_and_the_largest_may_still_run() -> None:
-    of = Quotas(Limits(memory_bytes=16 * 8000, lane_bytes=500), Clock())
+    of = Quotas(Limits(held_bytes=8000, lane_bytes=500), Clock())
     with of.held.holding("") as modest, of.held.holding("") as large:
         of.reserve(modest, [10, 20, 1_000_000])
         assert modest.amount == 40 + 80 + 500

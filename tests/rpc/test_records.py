@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import grpc.aio
@@ -12,6 +13,7 @@ from contextbroker.v1 import composition_pb2
 from contextbroker.v1 import context_service_pb2 as pb
 
 from broker.core.composition import AuditState, Composition
+from broker.core.frames import Provenance
 from broker.core.request import Rerank
 from broker.errors import ConfigError, FailedPrecondition, InvalidArgument, NotFound, Unavailable
 from broker.rpc import composing
@@ -273,3 +275,17 @@ async def test_what_breaks_the_schema_is_named_by_its_place_in_the_whole_report(
     with pytest.raises(InvalidArgument) as error:
         await reported(peer, "c", *frames_)
     assert error.value.violations[0].field == f"frames[{place}].frame"
+
+
+async def test_a_frame_that_was_left_out_is_found_by_the_document_that_it_comes_from(peer: Peer) -> None:
+    made = [
+        replace(frame, provenance=(Provenance(type="file", uri=f"file:///srv/wiki/{frame.id}.md"),))
+        for frame in frames(("setup", 0.9), ("usage", 0.5))
+    ]
+    lane = InlineLane("memory", frames=tuple(made))
+    answered = await composed(peer, inline_lanes=(lane,), max_frames=1)
+    await composed(peer)
+    for name in ("usage.md", "wiki/usage.md"):
+        assert await listed(peer, document=name, fate=composition_pb2.FATE_EXCLUDED) == [answered.composition_id]
+        assert await listed(peer, document=name, fate=composition_pb2.FATE_INCLUDED) == []
+    assert await listed(peer, document="wiki") == []

@@ -12,7 +12,8 @@ from structlog.testing import capture_logs
 
 from broker.client import Reranker
 from broker.config import Config
-from broker.core.composition import Composition, Reason, RerankOutcome, RerankRecord
+from broker.core.audited import Reason, RerankOutcome, RerankRecord
+from broker.core.composition import Composition
 from broker.core.frames import Frame
 from broker.core.request import Placement, Rerank
 from broker.core.rerank import Reranked

@@ -8,11 +8,14 @@ from pathlib import Path
 import grpc.aio
 import pytest
 from contextbroker.v1 import context_service_pb2 as pb
+from contextbroker.v1 import operator_service_pb2 as operator
+from google.protobuf.message import Message
 
 from broker.config import Config
 from broker.core.request import Floor
 from broker.core.scores import ScoreScale
 from broker.core.strategies import TrustWeighted
+from broker.errors import InvalidArgument, NotFound
 from broker.rpc.server import Broker
 from broker.wire.requests import InlineLane
 from tests.rpc.identities import PRINCIPALS, Identities, Known, bearer
@@ -164,3 +167,84 @@ async def test_one_tenants_flapping_replaces_no_session_of_another(known: Callab
         await red.attach("search", "one")
     assert not ours.call.done()
     assert len((await known("asks").providers())["search"].instances) == 1
+
+
+CONTEXT, OPERATOR = "/contextbroker.v1.ContextService/", "/contextbroker.v1.OperatorService/"
+
+
+async def naming(known: Callable[[str], Known]) -> dict[str, tuple[str, Callable[[str], Message]]]:
+    """Every call that may name a tenant, about things of the red one."""
+    made = await known("red-asks").compose(
+        inline_lanes=(InlineLane("own", ScoreScale(), tuple(frames(("a", 0.5)))),), no_providers=True
+    )
+    name = made.composition().composition_id
+    return {
+        "ListProviders": (CONTEXT, lambda tenant: pb.ListProvidersRequest(tenant=tenant)),
+        "GetComposition": (CONTEXT, lambda tenant: pb.GetCompositionRequest(composition_id=name, tenant=tenant)),
+        "ListCompositions": (CONTEXT, lambda tenant: pb.ListCompositionsRequest(tenant=tenant)),
+        "GetProviderStatistics": (CONTEXT, lambda tenant: pb.GetProviderStatisticsRequest(tenant=tenant)),
+        "QuarantineProvider": (
+            OPERATOR,
+            lambda tenant: operator.QuarantineProviderRequest(provider_id=THEIRS, seconds=1, tenant=tenant),
+        ),
+        "ReleaseProvider": (
+            OPERATOR,
+            lambda tenant: operator.ReleaseProviderRequest(provider_id=THEIRS, tenant=tenant),
+        ),
+    }
+
+
+def test_every_request_that_has_a_tenant_is_tried() -> None:
+    services = (
+        pb.DESCRIPTOR.services_by_name["ContextService"],
+        operator.DESCRIPTOR.services_by_name["OperatorService"],
+    )
+    methods = [method for service in services for method in service.methods]
+    assert {method.name for method in methods if "tenant" in method.input_type.fields_by_name} == {
+        "ListProviders", "GetComposition", "ListCompositions", "GetProviderStatistics",
+        "QuarantineProvider", "ReleaseProvider",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("subject", ["search", "asks"])
+async def test_who_is_no_operator_is_told_the_same_of_a_tenant_that_there_is_and_of_none(
+    known: Callable[[str], Known], subject: str
+) -> None:
+    await known("red-search").attach(THEIRS)
+    for method, (service, request) in (await naming(known)).items():
+        told = [
+            learnt(await known(subject).call(service + method, request(tenant).SerializeToString()), "\0")
+            for tenant in ("red", "tan")
+        ]
+        assert told[0] == told[1], method
+        assert told[0].startswith("PERMISSION_DENIED"), method
+
+
+async def test_whoever_names_its_own_tenant_names_none(known: Callable[[str], Known]) -> None:
+    asks = known("red-asks")
+    for method, (service, request) in (await naming(known)).items():
+        if service == CONTEXT:
+            answers = [await asks.call(service + method, request(tenant).SerializeToString()) for tenant in ("", "red")]
+            assert answers[0].error is None, method
+            assert answers[0].messages == answers[1].messages
+
+
+async def test_an_operator_sees_the_tenant_that_it_names_as_that_tenant_sees_itself(
+    known: Callable[[str], Known],
+) -> None:
+    await known("red-search").attach(THEIRS)
+    runs, red = known("runs"), known("red-asks")
+    for method, (service, request) in (await naming(known)).items():
+        answer = await runs.call(service + method, request("red").SerializeToString())
+        assert answer.error is None, method
+        if service == CONTEXT:
+            assert answer.messages == (await red.call(service + method, request("").SerializeToString())).messages
+        missing = await runs.call(service + method, request("").SerializeToString())
+        assert isinstance(missing.error, InvalidArgument), method
+        assert [(each.field, each.reason) for each in missing.error.violations] == [("tenant", "TENANT")]
+        assert "blue, red" in missing.error.message
+        unknown = await runs.call(service + method, request("tan").SerializeToString())
+        assert isinstance(unknown.error, NotFound), method
+        assert unknown.error.reason == "TENANT_UNKNOWN"
+        blue = await runs.call(service + method, request("blue").SerializeToString())
+        assert blue.error is not None or THEIRS.encode() not in b"".join(blue.messages)

@@ -32,7 +32,7 @@ async def engine(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     """Every engine, empty: what is tested with it holds on each."""
     made: Engine
     if request.param == "postgres":
-        made = PostgresEngine(request.getfixturevalue("postgres_database"))
+        made = PostgresEngine(request.getfixturevalue("postgres_database"), wait_seconds=20)
     else:
         made = SqliteEngine(tmp_path / "store.db" if request.param == "sqlite" else None)
     yield made

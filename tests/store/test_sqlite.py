@@ -106,6 +106,24 @@ async def test_a_search_that_takes_too_long_is_ended_and_holds_up_no_commit(engi
     assert await engine.run(lambda c: statements.head(c, "acme", "c1"), write=False) is not None
 
 
+async def test_a_file_that_was_taken_away_keeps_nothing_and_its_successor_is_used(
+    engine: SqliteEngine, tmp_path: Path
+) -> None:
+    await engine.run(lambda c: statements.record(c, kept("c1")), write=True)
+    assert await engine.run(lambda c: statements.head(c, "acme", "c1"), write=False) is not None
+    for end in ("", "-wal", "-shm"):
+        (tmp_path / f"store.db{end}").unlink()
+    with pytest.raises(StoreUnavailable, match="removed or replaced"):
+        await engine.run(lambda c: statements.record(c, kept("c2")), write=True)
+    await migrate(engine)
+    await engine.run(lambda c: statements.record(c, kept("c3")), write=True)
+    # A reader has the old one open, too.
+    with pytest.raises(StoreUnavailable, match="removed or replaced"):
+        await engine.run(lambda c: statements.head(c, "acme", "c1"), write=False)
+    assert await engine.run(lambda c: statements.head(c, "acme", "c1"), write=False) is None
+    assert await engine.run(lambda c: statements.head(c, "acme", "c3"), write=False) is not None
+
+
 WRITER = """
 import asyncio, sys
 from pathlib import Path

@@ -21,6 +21,7 @@ def _as_it_was() -> Iterator[None]:
     structlog.reset_defaults()
     root.handlers[:] = handlers
     root.setLevel(level)
+    logging.getLogger("alembic").setLevel(logging.NOTSET)
 
 
 class Terminal(io.StringIO):
@@ -45,6 +46,16 @@ def test_on_a_terminal_a_person_reads_it() -> None:
     assert "an event" in out.getvalue()
     with pytest.raises(json.JSONDecodeError):
         json.loads(out.getvalue())
+
+
+@pytest.mark.parametrize(("level", "shown"), [("info", False), ("debug", True)])
+def test_what_the_migrations_library_is_made_of_is_for_those_who_look_for_faults(level: str, shown: bool) -> None:
+    out = io.StringIO()
+    configure(level, "json", out)
+    logging.getLogger("alembic.runtime.migration").info("Context impl SQLiteImpl.")
+    assert ("SQLiteImpl" in out.getvalue()) is shown
+    logging.getLogger("alembic.runtime.migration").warning("something is wrong")
+    assert "something is wrong" in out.getvalue()
 
 
 @pytest.mark.parametrize("form", ["json", "console"])

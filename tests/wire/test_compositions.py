@@ -9,18 +9,8 @@ from contextbroker.v1 import context_service_pb2 as pb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.core.composition import (
-    AuditRow,
-    AuditSummary,
-    BudgetRecord,
-    Citation,
-    Composition,
-    LaneSummary,
-    Placed,
-    StrategyRecord,
-    Usage,
-    UsageFigures,
-)
+from broker.core.audited import AuditRow, AuditSummary, BudgetRecord, LaneSummary, StrategyRecord
+from broker.core.composition import Citation, Composition, Placed, Usage, UsageFigures
 from broker.core.frames import Frame, FrameRef, Provenance
 from broker.core.lanes import LaneEnd, LaneUpdate
 from broker.errors import Internal

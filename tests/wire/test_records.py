@@ -36,7 +36,11 @@ statistics = st.builds(
 
 def kept(composition: Composition, call: ComposeCall, *, content: bool) -> tuple[bytes, list[bytes]]:
     head = record_head(composition, call, "agent", 1_234_567, content=content)
-    parts = [m.SerializeToString() for m in composition_messages(composition) if is_kept(m, content=content)]
+    parts = [
+        m.SerializeToString()
+        for m in composition_messages(composition)
+        if is_kept(m.WhichOneof("message"), content=content)
+    ]
     return head, parts
 
 

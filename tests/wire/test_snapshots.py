@@ -9,7 +9,7 @@ from contextbroker.v1 import context_service_pb2 as pb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.core.composition import LaneSummary
+from broker.core.audited import LaneSummary
 from broker.core.lanes import LaneEnd
 from broker.errors import Internal
 from broker.wire.compositions import MAX_MESSAGE_BYTES, composition_messages

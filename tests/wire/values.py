@@ -8,25 +8,21 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from broker.core.composition import (
+from broker.core.audited import (
     AuditRow,
     AuditScore,
     AuditSummary,
     BudgetRecord,
-    Citation,
-    Composition,
     FloorRecord,
     LaneSummary,
     LimitConflict,
     LimitsRecord,
-    Placed,
     RenderRecord,
     RerankOutcome,
     RerankRecord,
     StrategyRecord,
-    Usage,
-    UsageFigures,
 )
+from broker.core.composition import Citation, Composition, Placed, Usage, UsageFigures
 from broker.core.frames import KINDS, Frame, FrameRef, Provenance, Relation
 from broker.core.lanes import LaneEnd
 from broker.core.request import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from broker.core.composition import RenderRecord
+from broker.core.audited import RenderRecord
 from broker.core.render.bare import Bare
 from broker.core.render.documents import Documents
 from broker.core.render.fenced import Fenced

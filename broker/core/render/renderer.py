@@ -7,6 +7,7 @@ composition of a mode, whatever else is placed, so that a prompt cache hits.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 from broker.core.counting import TokenCounter
@@ -88,7 +89,13 @@ def header_of(candidate: Candidate) -> Header:
     """What a block says of a frame."""
     frame = candidate.frame
     label = frame.citation_label if frame.citation_label.strip() else frame.title
-    return Header(*map(escape_header, (candidate.provider, frame.id, frame.kind, label)))
+    return Header(_again(candidate.provider), escape_header(frame.id), _again(frame.kind), escape_header(label))
+
+
+@lru_cache(maxsize=1024)
+def _again(text: str) -> Escaped:
+    """What :func:`escape_header` gives, for what many frames have in common."""
+    return escape_header(text)
 
 
 def block_of(candidate: Candidate, header: Header, content: Escaped, text: str, cost: int) -> Block:
@@ -108,8 +115,8 @@ def block_of(candidate: Candidate, header: Header, content: Escaped, text: str, 
         cost=cost,
         label=header.label.text,
         name=header.name,
-        escaped_characters=sum(part.hidden for part in parts),
-        neutralised_fences=sum(part.fences for part in parts),
+        escaped_characters=sum([part.hidden for part in parts]),
+        neutralised_fences=sum([part.fences for part in parts]),
         role_tokens=role_tokens(candidate.frame.content),
     )
 

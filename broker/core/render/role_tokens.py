@@ -57,5 +57,9 @@ _TURN = re.compile(rf"\n\r?\n(?:{'|'.join(map(re.escape, TURNS))})")
 
 def role_tokens(content: str) -> int:
     """How many role tokens stand in a content, none counted twice. The time is linear in the content."""
-    marks = sum(match[0] in _TOKENS for match in _MARK.finditer(content))
-    return marks + content.startswith(TURNS) + sum(1 for _ in _TURN.finditer(content))
+    # Most contents have none of what a token needs; that is told in a tenth of a pattern's time.
+    marked = "<" in content or "[" in content
+    marks = sum(match[0] in _TOKENS for match in _MARK.finditer(content)) if marked else 0
+    spoken = any(turn in content for turn in TURNS)
+    turns = content.startswith(TURNS) + sum(1 for _ in _TURN.finditer(content)) if spoken else 0
+    return marks + turns

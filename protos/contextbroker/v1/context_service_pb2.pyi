@@ -842,12 +842,17 @@ class ListProvidersRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    TENANT_FIELD_NUMBER: _builtins.int
+    tenant: _builtins.str
+    """For operators: whose providers; empty: of the caller's own tenant. From others any tenant but their own is refused."""
     def __init__(
         self,
+        *,
+        tenant: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["tenant", b"tenant"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1111,16 +1116,20 @@ class GetCompositionRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     COMPOSITION_ID_FIELD_NUMBER: _builtins.int
+    TENANT_FIELD_NUMBER: _builtins.int
     composition_id: _builtins.str
     """Its id."""
+    tenant: _builtins.str
+    """For operators: whose composition; empty: of the caller's own tenant. From others any tenant but their own is refused."""
     def __init__(
         self,
         *,
         composition_id: _builtins.str = ...,
+        tenant: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["composition_id", b"composition_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["composition_id", b"composition_id", "tenant", b"tenant"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1184,6 +1193,8 @@ class ListCompositionsRequest(_message.Message):
     FRAME_ID_FIELD_NUMBER: _builtins.int
     FATE_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    TENANT_FIELD_NUMBER: _builtins.int
+    DOCUMENT_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     """How many to a page, at most 1000; 0: 100."""
     page_token: _builtins.str
@@ -1196,6 +1207,12 @@ class ListCompositionsRequest(_message.Message):
     """Only those that placed, or left out, such a frame; unspecified: either."""
     reason: _builtins.str
     """Only those that left out such a frame for this reason, such as OVER_BUDGET; empty: for any."""
+    tenant: _builtins.str
+    """For operators: whose compositions; empty: of the caller's own tenant. From others any tenant but their own is refused."""
+    document: _builtins.str
+    """Only those that were offered a frame of this document; empty: any. A document is named by its path, or the last
+    segments of it, such as README.md or docs/README.md; by a frame's id up to its first "#", or by the whole id.
+    """
     @_builtins.property
     def made_from(self) -> _timestamp_pb2.Timestamp:
         """Only those made at or after this."""
@@ -1215,10 +1232,12 @@ class ListCompositionsRequest(_message.Message):
         frame_id: _builtins.str = ...,
         fate: _composition_pb2.Fate.ValueType = ...,
         reason: _builtins.str = ...,
+        tenant: _builtins.str = ...,
+        document: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["made_before", b"made_before", "made_from", b"made_from"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["fate", b"fate", "frame_id", b"frame_id", "made_before", b"made_before", "made_from", b"made_from", "page_size", b"page_size", "page_token", b"page_token", "provider_id", b"provider_id", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["document", b"document", "fate", b"fate", "frame_id", b"frame_id", "made_before", b"made_before", "made_from", b"made_from", "page_size", b"page_size", "page_token", b"page_token", "provider_id", b"provider_id", "reason", b"reason", "tenant", b"tenant"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1411,6 +1430,9 @@ class GetProviderStatisticsRequest(_message.Message):
 
     MADE_FROM_FIELD_NUMBER: _builtins.int
     MADE_BEFORE_FIELD_NUMBER: _builtins.int
+    TENANT_FIELD_NUMBER: _builtins.int
+    tenant: _builtins.str
+    """For operators: whose compositions; empty: of the caller's own tenant. From others any tenant but their own is refused."""
     @_builtins.property
     def made_from(self) -> _timestamp_pb2.Timestamp:
         """Only compositions made at or after this; left out: from the first kept."""
@@ -1424,10 +1446,11 @@ class GetProviderStatisticsRequest(_message.Message):
         *,
         made_from: _timestamp_pb2.Timestamp | None = ...,
         made_before: _timestamp_pb2.Timestamp | None = ...,
+        tenant: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["made_before", b"made_before", "made_from", b"made_from"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["made_before", b"made_before", "made_from", b"made_from"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["made_before", b"made_before", "made_from", b"made_from", "tenant", b"tenant"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

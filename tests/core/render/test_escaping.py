@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.render.escaping import escape_content, escape_header, unescape
+from broker.core.render import escaping
+from broker.core.render.escaping import Escaped, escape_content, escape_header, unescape
 from broker.core.render.invisible import HIDDEN
 from tests.core.building import turned_back
 
@@ -164,3 +165,25 @@ def test_the_work_grows_with_the_text_and_no_faster(unit):
     text = unit * (300_000 // len(unit.encode()))
     assert unescape(escape_content(text).text) == text
     assert unescape(escape_header(text).text) == text
+
+
+ascii_texts = st.text(st.characters(max_codepoint=127)) | st.lists(
+    st.sampled_from([text for text in NASTY if text.isascii()])
+).map("".join)
+
+
+@given(ascii_texts | nasty)
+def test_what_is_told_harmless_at_a_glance_is_so_by_the_patterns(text):
+    for pattern, suspects in (
+        (escaping._CONTENT, escaping._CONTENT_BYTES),
+        (escaping._HEADER, escaping._HEADER_BYTES),
+    ):
+        if escaping._is_harmless(text, suspects):
+            assert escaping._escape(pattern, text) == Escaped(text, 0, 0)
+
+
+def test_of_ascii_the_glance_passes_whatever_no_pattern_begins_with():
+    for escape, suspects in ((escape_content, escaping._CONTENT_BYTES), (escape_header, escaping._HEADER_BYTES)):
+        for code in range(128):
+            text = f"a{chr(code)}b"
+            assert escape(text).text == text or code in suspects

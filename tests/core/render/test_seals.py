@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
 import re
+
+from hypothesis import given
+from hypothesis import strategies as st
 
 from broker.core.frames import content_digest
 from broker.core.render.seals import SEAL, SEAL_LENGTH, seal_of, sealer_of
@@ -26,3 +31,9 @@ def test_a_seal_is_ten_base32_characters():
 def test_a_plain_fence_has_none():
     assert sealer_of(Fence.PLAIN, KEY) is None
     assert sealer_of(Fence.SEALED, KEY)(DIGEST) == seal_of(DIGEST, KEY)
+
+
+@given(st.text(max_size=80), st.binary(max_size=200))
+def test_it_is_the_start_of_an_hmac_in_base32(digest, key):
+    mac = hmac.digest(key, digest.encode(), "sha256")
+    assert seal_of(digest, key) == base64.b32encode(mac).decode()[:SEAL_LENGTH]

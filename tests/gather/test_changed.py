@@ -1,0 +1,50 @@
+"""Promise: whoever waits when a change is told wakes, nobody else does, and who gives up leaves nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+
+from broker.gather.changed import Changed
+
+
+async def begun(changed: Changed) -> asyncio.Task[None]:
+    """A task that waits by now."""
+    task = asyncio.create_task(changed.wait())
+    await asyncio.sleep(0)
+    return task
+
+
+async def test_all_who_wait_are_woken_and_those_who_come_later_wait() -> None:
+    changed = Changed()
+    changed.tell()
+    one, two = await begun(changed), await begun(changed)
+    assert not one.done()
+    assert not two.done()
+    changed.tell()
+    later = await begun(changed)
+    await asyncio.gather(one, two)
+    assert not later.done()
+    changed.tell()
+    await later
+
+
+async def test_who_gives_up_is_forgotten_and_holds_up_nobody() -> None:
+    changed = Changed()
+    gone, stays = await begun(changed), await begun(changed)
+    gone.cancel()
+    await asyncio.wait([gone])
+    assert len(changed._waiting) == 1
+    changed.tell()
+    await stays
+
+
+async def test_who_gives_up_while_being_told_takes_nothing_from_others() -> None:
+    changed = Changed()
+    gone, stays = await begun(changed), await begun(changed)
+    changed.tell()
+    gone.cancel()
+    await asyncio.gather(stays, return_exceptions=True)
+    again = await begun(changed)
+    changed.tell()
+    await again
+    assert gone.cancelled()
