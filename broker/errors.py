@@ -6,12 +6,12 @@ This module imports nothing of the project, so that every part of it can raise t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class FieldViolation:
+
+class FieldViolation(Struct, frozen=True, gc=False):
     """One field that was wrong.
 
     Attributes:

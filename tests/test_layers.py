@@ -53,6 +53,10 @@ BELOW: Mapping[str, tuple[str, ...]] = {
 SURFACE = ("rpc", "client")
 """Who may import gRPC."""
 
+OF_OTHERS = ("msgspec",)
+"""What the innermost parts import of others' making: value types, of which a request makes several a frame. They do
+what frozen dataclasses do in a tenth of the time and are no work for the garbage collector; they reach nothing."""
+
 MODULES = [
     module
     for module in sorted(HOUSE.rglob("*.py"))
@@ -86,6 +90,12 @@ def test_a_module_imports_only_what_stands_below_it(module: Path):
     assert {name for name in own if not stands_in(name, allowed)} == set()
     if part(module) not in SURFACE:
         assert not {name for name in imports(module) if name.partition(".")[0] == "grpc"}
+
+
+@pytest.mark.parametrize("name", ["core", "errors"])
+def test_what_is_innermost_needs_value_types_and_nothing_else_that_is_installed(name: str):
+    found = {used.partition(".")[0] for module in MODULES if part(module) == name for used in imports(module)}
+    assert found - sys.stdlib_module_names - {"broker"} == set(OF_OTHERS)
 
 
 def test_every_part_of_the_house_has_its_place():

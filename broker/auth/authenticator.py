@@ -11,6 +11,9 @@ from broker.auth.parts import Identified, Kind, Part, Presented, Refused
 from broker.auth.principals import Principal
 from broker.errors import ConfigError
 
+_NONE: frozenset[str] = frozenset()
+"""Made once: each is an object of its own, and every call would keep one."""
+
 
 class Authenticator:
     """Knows callers.
@@ -79,7 +82,9 @@ class Authenticator:
         return changed, problems
 
     def _principal(self, identified: Identified, connection: str) -> Caller:
-        refused = frozenset(name for name, kinds in self._required.items() if not kinds <= identified.by)
+        refused = _NONE
+        if self._required:
+            refused = frozenset(name for name, kinds in self._required.items() if not kinds <= identified.by)
         if not identified.by:
             return anonymous(connection, operates=self._anonymous_operates, refused=refused)
         found = None if self._principals is None else self._principals.value.get(identified.subject)

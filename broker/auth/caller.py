@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 
 class Role(Enum):
@@ -18,8 +19,11 @@ class Role(Enum):
     """Runs the broker: acts on the providers of every tenant."""
 
 
-@dataclass(frozen=True, slots=True)
-class EveryName(Container[str]):
+_EVERY_ROLE = frozenset(Role)
+_ALL_BUT_OPERATOR = _EVERY_ROLE - {Role.OPERATOR}
+
+
+class EveryName(Struct, frozen=True, gc=False):
     """Every name there is, but for some: those of an anonymous caller. No credential gives it.
 
     Attributes:
@@ -32,8 +36,7 @@ class EveryName(Container[str]):
         return name not in self.refused
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(Struct, frozen=True, gc=False):
     """One caller.
 
     Attributes:
@@ -65,5 +68,4 @@ def anonymous(connection: str, *, operates: bool, refused: frozenset[str] = froz
         operates: Whether it may also act as operator.
         refused: Providers that it may not speak for.
     """
-    roles = frozenset(Role) if operates else frozenset({Role.PROVIDER, Role.ORCHESTRATOR})
-    return Caller("", "", roles, EveryName(refused), connection)
+    return Caller("", "", _EVERY_ROLE if operates else _ALL_BUT_OPERATOR, EveryName(refused), connection)

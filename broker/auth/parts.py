@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from hashlib import sha256
 from typing import Protocol
+
+from msgspec import Struct
 
 MAX_BEARER = 8 * 1024
 """Characters of an ``authorization`` value; longer ones are not looked at."""
@@ -35,8 +36,7 @@ class Refused(Exception):
     """A part does not know the caller; the text is for the broker's log and for no one else."""
 
 
-@dataclass(frozen=True, slots=True)
-class Presented:
+class Presented(Struct, frozen=True, gc=False):
     """What a call brought to show who makes it.
 
     Attributes:
@@ -84,8 +84,7 @@ class Presented:
         return found[1]
 
 
-@dataclass(frozen=True, slots=True)
-class Identified:
+class Identified(Struct, frozen=True, gc=False):
     """Who a caller is.
 
     Attributes:
@@ -97,6 +96,9 @@ class Identified:
     subject: str
     by: frozenset[Kind]
     expires: float | None = None
+
+
+_NO_ONE = Identified("", frozenset())
 
 
 class Part(Protocol):
@@ -162,4 +164,4 @@ class Anonymous:
         """See :class:`Part`."""
         if not presented.nothing:
             raise Refused("a credential that no other part takes")
-        return Identified("", frozenset())
+        return _NO_ONE

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import asdict
 
 from broker.cli.decode import read_floor
 from broker.cli.fields import Fields
@@ -60,7 +62,7 @@ def asked(goal: str, options: ComposeOptions) -> Asked:
     given: dict[str, Any] = dict(options)
     question = given.get("question") or given.get("query_text") or goal
     restated = bool(given.get("restate_question") or given.get("question"))
-    known = {one.name for one in fields(CompositionRequest)} - {"strategy", "question", "floors", "tokenizer"}
+    known = set(CompositionRequest.__struct_fields__) - {"strategy", "question", "floors", "tokenizer"}
     tokenizer = given.get("tokenizer", "")
     return Asked(
         goal=goal,

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import asdict
 
 from broker.core.audited import AuditRow, AuditSummary, LaneSummary, RerankRecord
 from broker.core.composition import Composition, Placed, UsageFigures
@@ -256,7 +257,9 @@ def lane_record(lane: LaneSummary) -> Record:
 
 def frame_record(frame: Frame) -> Record:
     """A frame in the shape in which ``push`` and ``query --inline`` read it: empty fields left out, and its score."""
-    return {name: value for name, value in asdict(frame).items() if name != "score" and value not in ("", None, ())}
+    record = {name: value for name, value in asdict(frame).items() if name != "score" and value not in ("", None, ())}
+    parts = {name: [asdict(part) for part in record[name]] for name in ("provenance", "relations") if name in record}
+    return record | parts
 
 
 def scale_record(scale: ScoreScale | None) -> Record | None:

@@ -10,9 +10,10 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from broker.cli.errors import Failure
 from broker.cli.options import nearest
@@ -182,8 +183,8 @@ def _ref(record: Mapping[str, Any]) -> FrameRef:
     return FrameRef(_text("provider", record["provider"]), _text("frame_id", record["frame_id"]))
 
 
-def _known(record: Mapping[str, Any], shape: type, path: str = "") -> None:
-    names = [field.name for field in fields(shape)]
+def _known(record: Mapping[str, Any], shape: type[Struct], path: str = "") -> None:
+    names = shape.__struct_fields__
     for name in record:
         if name not in names:
             raise _BadLine(f"{path + name!r} is not a field{nearest(name, names)} (fields: {', '.join(names)})")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import asdict
 
 from broker.cli.moments import MOMENT, check_window
 from broker.cli.options import Access, address_option, json_option, tenant_option

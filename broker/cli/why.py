@@ -90,7 +90,7 @@ def _trust_weighted(row: AuditRow, params: Mapping[str, Any], _copies: list[Audi
     weight = exact_weight(params["weights"].get(row.provider, params["default_weight"]))
     if not weight:
         return "weight 0: after all others"
-    return f"weight {float(weight):g}: round {dealt_in(row.local_rank, weight)}"
+    return f"weight {float(weight):g}: round {dealt_in(row.local_rank, *weight.as_integer_ratio())}"
 
 
 def _reciprocal_rank_fusion(row: AuditRow, _params: Mapping[str, Any], copies: list[AuditRow]) -> str:

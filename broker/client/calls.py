@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, Required, TypeAlias, TypedDict, TypeVar, get_origin, get_type_hints
 
 from contextbroker.v1 import context_service_pb2 as pb
 from google.protobuf.message import DecodeError, Message
+from msgspec.structs import replace
 
 from broker.client.outgoing import batches_of, encoded
 from broker.core.composition import Composition, Placed
@@ -34,7 +34,7 @@ from broker.wire.pushes import PushHeader, push_header, push_part
 from broker.wire.requests import ComposeCall, InlineLane, compose_request
 from broker.wire.snapshots import Snapshot, SnapshotReader
 from broker.wire.typed import held, require
-from broker.wire.updates import Accepted, read_accepted, read_lane_update
+from broker.wire.updates import Accepted, read_accepted, read_lane_updates
 
 COMPOSE = "/contextbroker.v1.ContextService/Compose"
 LIST_PROVIDERS = "/contextbroker.v1.ContextService/ListProviders"
@@ -266,8 +266,8 @@ class Answer:
                 accepted = read_accepted(message.accepted)
                 self._snapshots = SnapshotReader(accepted.request_id)
                 yield accepted
-            case "lane_update":
-                yield read_lane_update(message.lane_update)
+            case "lane_updates":
+                yield from read_lane_updates(message.lane_updates)
             case "snapshot":
                 snapshot = self._snapshots.take(message.snapshot)
                 if snapshot is not None:

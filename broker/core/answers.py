@@ -18,7 +18,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _CODE = re.compile(
     r"^(?P<fence>`{3,}+|~{3,}+)[^\n]*+\n.*?(?:^(?P=fence)[^\n]*$|\Z)|(?<!`)(?P<tick>`++)[^`\n]+(?P=tick)",
@@ -41,8 +42,7 @@ _CLOSING = "]】)”\"'’»›>」』*_`“"
 _STRIPPED = " \t\"'“”‘’„«»‹›「」『』*_`.,;:!?"
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True, gc=False):
     """An occurrence of a known text.
 
     Attributes:
@@ -60,8 +60,7 @@ class Found:
     marked: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Struct, frozen=True, gc=False):
     """What stands where a label should and is not one.
 
     Attributes:

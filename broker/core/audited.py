@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from broker.core.frames import FrameRef
 from broker.core.lanes import LaneEnd
@@ -48,8 +49,7 @@ class Reason:
     """Its rendered block is larger than the operator allows."""
 
 
-@dataclass(frozen=True, slots=True)
-class AuditScore:
+class AuditScore(Struct, frozen=True, gc=False):
     """A score as it was sent, shown with its provider and scale; 17 significant digits.
 
     Attributes:
@@ -62,8 +62,7 @@ class AuditScore:
     floor: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditRow:
+class AuditRow(Struct, frozen=True, gc=False):
     """One offered frame; every one has exactly one row.
 
     Attributes:
@@ -119,8 +118,7 @@ class AuditRow:
     recorded_at: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaneSummary:
+class LaneSummary(Struct, frozen=True, gc=False, kw_only=True):
     """How one lane ended.
 
     Attributes:
@@ -140,8 +138,7 @@ class LaneSummary:
     violation: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StrategyRecord:
+class StrategyRecord(Struct, frozen=True, gc=False, kw_only=True):
     """The ranking policy as it ran; parameters are JSON-like values with every default filled in."""
 
     name: str
@@ -151,8 +148,7 @@ class StrategyRecord:
     repairs: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetRecord:
+class BudgetRecord(Struct, frozen=True, gc=False, kw_only=True):
     """What the budget went to, in tokens; ``preamble + frames + closing <= usable <= max_tokens``.
 
     Attributes:
@@ -181,8 +177,7 @@ class BudgetRecord:
         return self.preamble + self.frames + self.closing
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LimitsRecord:
+class LimitsRecord(Struct, frozen=True, gc=False, kw_only=True):
     """What bounds the frames taken, beside tokens; None: nothing does.
 
     Attributes:
@@ -198,8 +193,7 @@ class LimitsRecord:
     max_block_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LimitConflict:
+class LimitConflict(Struct, frozen=True, gc=False):
     """A limit of the request that could not do what it says, because another was tighter.
 
     Attributes:
@@ -213,8 +207,7 @@ class LimitConflict:
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RenderRecord:
+class RenderRecord(Struct, frozen=True, gc=False, kw_only=True):
     """How the context was written.
 
     Attributes:
@@ -228,8 +221,7 @@ class RenderRecord:
     restated_question: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class FloorRecord:
+class FloorRecord(Struct, frozen=True, gc=False):
     """What one floor did."""
 
     floor: Floor
@@ -245,8 +237,7 @@ class RerankOutcome(Enum):
     """They did not: the order before stands, and nothing was trimmed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RerankRecord:
+class RerankRecord(Struct, frozen=True, gc=False, kw_only=True):
     """The second ranking as it ran.
 
     Attributes:
@@ -273,8 +264,7 @@ class RerankRecord:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditSummary:
+class AuditSummary(Struct, frozen=True, gc=False, kw_only=True):
     """The audit without its rows; with them, enough to work out the order again.
 
     Attributes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 MOST_DIFFERENCES = 5
 """Differences that one check lists."""
@@ -18,8 +19,7 @@ class Verdict(Enum):
     NOT_RECOMPUTED = "NOT_RECOMPUTED"
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True, gc=False):
     """One thing worked out again.
 
     Attributes:

@@ -17,8 +17,9 @@ import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from broker.core.answers import Answer, Claim, Found, one_spaced
 from broker.core.composition import Citation, Composition
@@ -53,8 +54,7 @@ class Near(Enum):
     """Like a label; looked for among the first :data:`MOST_COMPARED` invented texts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cited:
+class Cited(Struct, frozen=True, gc=False):
     """A placed frame that the answer cites.
 
     Attributes:
@@ -70,8 +70,7 @@ class Cited:
     lines: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Ambiguous:
+class Ambiguous(Struct, frozen=True, gc=False):
     """A label that several placed frames share, cited without saying which of them.
 
     Attributes:
@@ -87,8 +86,7 @@ class Ambiguous:
     lines: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Invented:
+class Invented(Struct, frozen=True, gc=False):
     """A citation of nothing in the composition.
 
     Attributes:
@@ -108,8 +106,7 @@ class Invented:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Misnamed(Claim):
+class _Misnamed(Claim, frozen=True, gc=False):
     """A label and a name behind it that is not its frame's.
 
     Attributes:
@@ -119,8 +116,7 @@ class _Misnamed(Claim):
     name_at: int
 
 
-@dataclass(frozen=True, slots=True)
-class CitationReport:
+class CitationReport(Struct, frozen=True, gc=False):
     """What an answer cites.
 
     Attributes:

@@ -8,7 +8,9 @@ inside a lane whose provider sends no scores, where the order sent is the rankin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from operator import attrgetter
+
+from msgspec.structs import replace
 
 from broker.core.audit import floor_records, lane_summary, reasons_of, rows_of, strategy_record, usage_of
 from broker.core.audited import AuditSummary, BudgetRecord
@@ -67,9 +69,9 @@ def finish(plan: Plan, reranked: Reranked | None = None) -> Composition:
     """
     request, lanes = plan.request, plan.lanes
     record = rerank(plan.ranked, request.rerank, len(plan.candidates), reranked)
-    ranked = sorted(plan.ranked, key=lambda entry: entry.rank)
+    ranked = sorted(plan.ranked, key=attrgetter("rank"))
     ordered, placement = fitted([entry for entry in ranked if not entry.reason], plan)
-    placed = _placed(ordered)
+    placed = _placed(ordered, plan)
     usage = usage_of(lanes, plan.offered)
     rows = [
         row
@@ -79,8 +81,7 @@ def finish(plan: Plan, reranked: Reranked | None = None) -> Composition:
     return Composition(
         placed=placed,
         citations=tuple(
-            Citation(frame.citation_label, frame.vouchers[0], frame.position, frame.frame.content_digest)
-            for frame in placed
+            [Citation(one.citation_label, one.vouchers[0], one.position, one.frame.content_digest) for one in placed]
         ),
         audit=tuple(rows),
         summary=AuditSummary(
@@ -94,7 +95,7 @@ def finish(plan: Plan, reranked: Reranked | None = None) -> Composition:
                 usable=usable_tokens(request.max_tokens, request.safety_factor),
                 preamble=plan.texts.preamble,
                 closing=plan.texts.closing,
-                frames=sum(frame.cost for frame in placed),
+                frames=sum([one.cost for one in placed]),
                 counter=f"{plan.counter.name} {plan.counter.version}".rstrip(),
                 safety_factor=request.safety_factor,
                 split=request.budget_split.value,
@@ -105,13 +106,15 @@ def finish(plan: Plan, reranked: Reranked | None = None) -> Composition:
             reasons=reasons_of(rows),
             rerank=record,
             render=render_record(request),
-            limit_conflicts=tuple(limit_conflicts(request, len({entry.provider for entry in ranked}), record)),
+            limit_conflicts=tuple(
+                limit_conflicts(request, len({entry.candidate.provider for entry in ranked}), record)
+            ),
             limits=limits_of(request, plan.policy),
         ),
         usage=usage,
         preamble=plan.preamble,
         closing=plan.closing,
-        separator=plan.separator,
+        separator=plan.renderer.separator,
     )
 
 
@@ -122,31 +125,30 @@ def overhead(request: CompositionRequest, policy: Policy) -> Overhead:
     return overhead_of(*texts, policy.counters[request.tokenizer])
 
 
-def _placed(ordered: Sequence[Entry]) -> tuple[Placed, ...]:
+def _placed(ordered: Sequence[Entry], plan: Plan) -> tuple[Placed, ...]:
     labels = unique_labels([entry.block for entry in ordered if entry.block is not None])
     placed = []
     for position, (entry, label) in enumerate(zip(ordered, labels, strict=True), 1):
-        assert entry.block is not None
+        candidate, block = entry.candidate, entry.block
+        assert block is not None
         entry.position = position
         provenance, left_out = joint_provenance(entry)
         if left_out:
             entry.detail = f"{left_out} provenance entries of its copies left out, {len(provenance)} kept"
-        candidate = entry.candidate
-        frame = replace(
-            candidate.frame, score=None, token_cost=None, content_digest=candidate.digest, provenance=provenance
-        )
         placed.append(
             Placed(
                 position=position,
                 total=len(ordered),
-                provider=entry.provider,
+                provider=candidate.provider,
                 local_rank=entry.local_rank,
                 rank=entry.rank,
-                frame=frame,
-                rendered=entry.block.text,
-                cost=entry.block.cost,
+                frame=replace(
+                    candidate.frame, score=None, token_cost=None, content_digest=candidate.digest, provenance=provenance
+                ),
+                rendered=plan.renderer.text(block, candidate.digest),
+                cost=block.cost,
                 citation_label=label,
-                vouchers=tuple(copy.ref for copy in first_copies(entry)),
+                vouchers=(entry.ref,) if not entry.others else tuple([one.ref for one in first_copies(entry)]),
             )
         )
     return tuple(placed)

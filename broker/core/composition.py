@@ -6,8 +6,9 @@ The same values are made by :func:`~broker.core.compose.compose` and rebuilt by 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from broker.core.audited import AuditRow, AuditSummary
 from broker.core.frames import Frame, FrameRef
@@ -26,8 +27,7 @@ class AuditState(Enum):
     """The operator keeps no records."""
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(Struct, frozen=True, gc=False):
     """A frame in the prompt.
 
     Attributes:
@@ -55,8 +55,7 @@ class Placed:
     vouchers: tuple[FrameRef, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Citation:
+class Citation(Struct, frozen=True, gc=False):
     """What a citation label stands for."""
 
     label: str
@@ -65,8 +64,7 @@ class Citation:
     content_digest: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsageFigures:
+class UsageFigures(Struct, frozen=True, gc=False, kw_only=True):
     """Frames and tokens: offered and admitted tokens count content, placed tokens count rendered blocks."""
 
     frames_offered: int = 0
@@ -77,16 +75,14 @@ class UsageFigures:
     tokens_placed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True, gc=False):
     """What a composition took; the providers' figures sum to the total."""
 
     total: UsageFigures
     providers: Mapping[str, UsageFigures]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Composition:
+class Composition(Struct, frozen=True, gc=False, kw_only=True):
     """One request's whole result.
 
     Attributes:

@@ -23,7 +23,7 @@ class TokenCounter(Protocol):
 
 
 class BytesPerFour:
-    """Four UTF-8 bytes are a token, and what is left over is one more."""
+    """Four UTF-8 bytes are a token, and what is left over is one more: a text need not be written to be counted."""
 
     name = "bytes/4"
     version = ""

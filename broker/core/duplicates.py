@@ -9,13 +9,14 @@ two others into one. A hash stands for each comparison: the walk is linear.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
 from broker.core.audited import Reason
 from broker.core.entries import Entry
 from broker.core.frames import Frame, Provenance
-from broker.core.intake import MAX_PROVENANCE
 from broker.core.request import Duplicates
+from broker.core.slips import MAX_PROVENANCE
 
 MAX_CONFLICTS = 16
 """Links from one frame to others that name its source region: the nearest in lane order."""
@@ -34,7 +35,7 @@ def join_duplicates(
 ) -> list[Entry]:
     """Finds the frame that stands for each piece of evidence, and numbers every lane.
 
-    Frames are walked by place in their lane, then lane order. Sets ``lane_place``, ``kept``, ``copies``,
+    Frames are walked by place in their lane, then lane order. Sets ``lane_place``, ``duplicate_of``, ``others``,
     ``local_rank`` and, under ``SAME_BYTES``, ``conflicts``; drops every frame that joins another as ``DUPLICATE``.
 
     Args:
@@ -45,17 +46,13 @@ def join_duplicates(
     Returns:
         The kept frames, in lane order, then best first.
     """
-    walk: list[tuple[tuple[float, ...], Entry]] = []
-    for lane in lanes:
-        for position, (place, repeat, entry) in enumerate(_own_places(lane, mode)):
-            first = before(entry) if before is not None else ()
-            # A lane's place is held by one frame alone, so that ids never have to decide. Repeats come right behind
-            # the frame that they follow: the walk never turns a lane's own order round.
-            walk.append(((*first, place, repeat, entry.lane_order, position), entry))
-    walk.sort(key=lambda step: step[0])
-    _join((entry for _, entry in walk), mode)
-    kept = [entry for lane in lanes for entry in _number(lane)]
-    if mode is Duplicates.SAME_BYTES:
+    by_source = mode is Duplicates.SAME_BYTES_OR_SOURCE
+    walk = _walk(lanes, by_source)
+    if before is not None:
+        walk.sort(key=before)  # Sorting is stable: places decide among equals.
+    stands_for = _join(walk, by_source)
+    kept = [entry for lane in lanes for entry in _number(lane, stands_for)]
+    if not by_source:
         _link_conflicts(kept)
     return kept
 
@@ -68,7 +65,7 @@ def joint_provenance(entry: Entry) -> tuple[tuple[Provenance, ...], int]:
         :data:`MAX_LENT_BYTES` leave room for, and how many more there were.
     """
     own = entry.candidate.frame.provenance
-    if len(entry.copies) == 1 and len(own) <= 1:
+    if not entry.others and len(own) <= 1:
         return own, 0
     # A dict keeps the order of first insertion.
     union = tuple(dict.fromkeys(step for copy in entry.copies for step in copy.candidate.frame.provenance))
@@ -94,49 +91,87 @@ def _source(frame: Frame) -> _Source | None:
     return None
 
 
-def _keys(entry: Entry, mode: Duplicates) -> tuple[_Key, ...]:
-    source = _source(entry.candidate.frame) if mode is Duplicates.SAME_BYTES_OR_SOURCE else None
-    return (entry.candidate.digest,) if source is None else (entry.candidate.digest, source)
+def _walk(lanes: Sequence[Sequence[Entry]], by_source: bool) -> list[Entry]:
+    """Entries by place in their lane, then lane order.
+
+    A place is held by one frame of a lane alone, so that ids never have to decide. What repeats a frame of its own lane
+    has no place: it comes right behind those of the place that the lane had come to, so that the walk never turns a
+    lane's own order round.
+    """
+    rows: list[list[Entry]] = []
+    for lane in lanes:
+        firsts, repeats = _own_places(lane, by_source)
+        # The rows of places, and behind each the row of what repeats something.
+        rows += [[] for _ in range(2 * len(firsts) - len(rows))]
+        for row, entry in zip(islice(rows, 0, None, 2), firsts, strict=False):
+            row.append(entry)
+        for place, entry in repeats:
+            rows[2 * place - 1].append(entry)
+    return [entry for row in rows for entry in row]
 
 
-def _own_places(lane: Sequence[Entry], mode: Duplicates) -> Iterator[tuple[int, bool, Entry]]:
-    """Each frame with its place among those that repeat nothing of their own lane, and whether it repeats something."""
-    seen: set[_Key] = set()
-    place = 0
+def _own_places(lane: Sequence[Entry], by_source: bool) -> tuple[Sequence[Entry], Sequence[tuple[int, Entry]]]:
+    """A lane's frames that repeat nothing of it, and the others, each with the place that the lane had come to."""
+    if not by_source and len({entry.candidate.digest for entry in lane}) == len(lane):
+        return lane, ()
+    firsts: list[Entry] = []
+    repeats: list[tuple[int, Entry]] = []
+    seen: set[_Key | None] = set()
     for entry in lane:
-        keys = _keys(entry, mode)
-        repeat = not seen.isdisjoint(keys)
-        if not repeat:
+        keys = entry.candidate.digest, _source(entry.candidate.frame) if by_source else None
+        if seen.isdisjoint(keys):
+            firsts.append(entry)
             seen.update(keys)
-            place += 1
-        yield place, repeat, entry
-
-
-def _join(walk: Iterable[Entry], mode: Duplicates) -> None:
-    kept_by: dict[_Key, tuple[int, Entry]] = {}
-    for index, entry in enumerate(walk):
-        keys = _keys(entry, mode)
-        matches = [kept_by[key] for key in keys if key in kept_by]
-        if matches:
-            _, kept = min(matches, key=lambda match: match[0])
-            entry.kept = kept
-            kept.copies.append(entry)
-            entry.drop(Reason.DUPLICATE, "same bytes" if kept.candidate.digest == keys[0] else "same source")
+            seen.discard(None)
         else:
-            entry.kept = entry
-            entry.copies = [entry]
-            kept_by.update(dict.fromkeys(keys, (index, entry)))
+            repeats.append((len(firsts), entry))
+    return firsts, repeats
 
 
-def _number(lane: Sequence[Entry]) -> Iterator[Entry]:
+def _join(walk: Iterable[Entry], by_source: bool) -> dict[Entry, Entry]:
+    """Keeps frames and joins others to them; gives the kept one of each that was joined."""
+    kept: list[Entry] = []
+    others: defaultdict[int, list[Entry]] = defaultdict(list)
+    # Where in the list of kept ones the frame is that has a digest, or names a source.
+    with_digest: dict[str, int] = {}
+    with_source: dict[_Source, int] = {}
+    for entry in walk:
+        digest = entry.candidate.digest
+        found = with_digest.get(digest)
+        source = _source(entry.candidate.frame) if by_source else None
+        if source is not None:
+            of_source = with_source.get(source)
+            if found is None or (of_source is not None and of_source < found):
+                found = of_source
+        if found is not None:
+            others[found].append(entry)
+            continue
+        with_digest[digest] = len(kept)
+        if source is not None:
+            with_source[source] = len(kept)
+        kept.append(entry)
+    stands_for = {}
+    for index, joined in others.items():
+        one = kept[index]
+        one.others, ref = joined, one.ref
+        for entry in joined:
+            stands_for[entry] = one
+            entry.duplicate_of = ref
+            same_bytes = entry.candidate.digest == one.candidate.digest
+            entry.drop(Reason.DUPLICATE, "same bytes" if same_bytes else "same source")
+    return stands_for
+
+
+def _number(lane: Sequence[Entry], stands_for: Mapping[Entry, Entry]) -> Iterator[Entry]:
     """Gives a lane its places, one for each piece of evidence that it holds, and yields what it kept."""
-    held: set[Entry | None] = set()
+    held: set[Entry] = set()
     local_rank = 0
     for entry in lane:
-        if entry.kept not in held:
-            held.add(entry.kept)
+        kept = stands_for.get(entry, entry)
+        if kept not in held:
+            held.add(kept)
             entry.lane_place = len(held)
-        if entry.kept is entry:
+        if kept is entry:
             local_rank += 1
             entry.local_rank = local_rank
             yield entry
@@ -149,7 +184,10 @@ def _link_conflicts(kept: Sequence[Entry]) -> None:
         if source is not None:
             by_source[source].append(entry)
     for group in by_source.values():
+        if len(group) == 1:
+            continue
+        refs = [entry.ref for entry in group]
         for index, entry in enumerate(group):
             start = max(0, min(index - MAX_CONFLICTS // 2, len(group) - MAX_CONFLICTS - 1))
-            near = group[start : start + MAX_CONFLICTS + 1]
-            entry.conflicts = tuple(other.ref for other in near if other is not entry)
+            end = start + MAX_CONFLICTS + 1
+            entry.conflicts = (*refs[start:index], *refs[index + 1 : end])

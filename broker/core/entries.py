@@ -7,18 +7,21 @@ The stages fill an entry in, one after the other, and the audit is written from 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import attrgetter
+
+from msgspec import Struct
 
 from broker.core.frames import Frame, FrameRef
 from broker.core.lanes import Candidate, Lane
 from broker.core.render.renderer import Block
-from broker.core.scores import lane_key
+from broker.core.scores import lane_keys
 
 
-@dataclass(slots=True, eq=False)
-class Entry:
+class Entry(Struct, eq=False, gc=False):
     """One checked frame on its way.
+
+    No entry leads back to itself: a kept one knows its copies, and a copy knows the kept one by its name.
 
     Attributes:
         candidate: The frame.
@@ -26,8 +29,8 @@ class Entry:
         reason: Why it is left out, a :class:`~broker.core.audited.Reason`; empty: it still stands.
         detail: The reason's particulars.
         lane_place: Its place in its lane after floors and own repeats, from 1; 0: none.
-        kept: The entry that stands for its evidence, itself where it was kept; None: it did not get so far.
-        copies: Of a kept entry: every entry that it stands for, itself first.
+        duplicate_of: The frame that stands for its evidence, where that is another.
+        others: Of a kept entry: every other entry that it stands for.
         local_rank: Its place in its lane once duplicates are gone, from 1; 0: none.
         rank: Its place over all lanes, from 1; 0: none.
         prior_rank: Its place before a reranker, where one was applied; 0: none.
@@ -43,8 +46,8 @@ class Entry:
     reason: str = ""
     detail: str = ""
     lane_place: int = 0
-    kept: Entry | None = None
-    copies: list[Entry] = field(default_factory=list)
+    duplicate_of: FrameRef | None = None
+    others: Sequence[Entry] = ()
     local_rank: int = 0
     rank: int = 0
     prior_rank: int = 0
@@ -64,6 +67,11 @@ class Entry:
         """The frame's name."""
         return FrameRef(self.candidate.provider, self.candidate.frame.id)
 
+    @property
+    def copies(self) -> Sequence[Entry]:
+        """Of a kept entry: every entry that it stands for, itself first."""
+        return self, *self.others
+
     def drop(self, reason: str, detail: str = "") -> None:
         """Leaves the frame out."""
         self.reason = reason
@@ -74,6 +82,9 @@ class Entry:
         self.rank, self.prior_rank, self.rerank_score = rank, 0, None
         self.reason = self.detail = ""
         self.position = self.remaining = 0
+
+
+_SEQUENCE = attrgetter("sequence")
 
 
 def in_lane_order(lanes: Sequence[Lane], configured: Sequence[str]) -> list[Lane]:
@@ -93,16 +104,29 @@ def in_lane_order(lanes: Sequence[Lane], configured: Sequence[str]) -> list[Lane
 
 def best_first(lane: Lane, lane_order: int) -> list[Entry]:
     """A lane's frames by score, frame id and declared digest (absent first); as sent where it sends no scores."""
-    decided = len(set(map(_deciding, lane.candidates))) == len(lane.candidates)
-    ordered = sorted(lane.candidates, key=_deciding if decided else _total)
+    scores = [candidate.score for candidate in lane.candidates if candidate.score is not None]
+    if len(scores) < len(lane.candidates):
+        return [Entry(candidate, lane_order) for candidate in sorted(lane.candidates, key=_SEQUENCE)]
+    keys = lane_keys(scores, lane.provider)
+    places = sorted(range(len(keys)), key=keys.__getitem__)
+    ordered = [lane.candidates[place] for place in places]
+    if len(set(keys)) < len(keys):
+        # Runs of one score are sorted each on its own: most scores are had by one frame alone.
+        runs = groupby(places, key=keys.__getitem__)
+        ordered = [one for _, run in runs for one in _sorted_run([lane.candidates[place] for place in run])]
     return [Entry(candidate, lane_order) for candidate in ordered]
 
 
-def _deciding(candidate: Candidate) -> tuple[object, ...]:
-    if candidate.score is None:
-        return (candidate.sequence,)
-    frame = candidate.frame
-    return lane_key(candidate.score, candidate.provider), frame.id, frame.content_digest
+def _sorted_run(candidates: list[Candidate]) -> list[Candidate]:
+    """Candidates of one score by frame id, declared digest and, where that leaves two alike, by all else."""
+    if len(candidates) == 1:
+        return candidates
+    decided = len({(one.frame.id, one.frame.content_digest) for one in candidates}) == len(candidates)
+    return sorted(candidates, key=_deciding if decided else _total)
+
+
+def _deciding(candidate: Candidate) -> tuple[str, str]:
+    return candidate.frame.id, candidate.frame.content_digest
 
 
 def _total(candidate: Candidate) -> tuple[object, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from broker.core.audited import Reason
+from broker.core.counting import BytesPerFour
 from broker.core.entries import Entry
 from broker.core.limits import limits_of
 from broker.core.packing import pack, usable_tokens
@@ -30,7 +31,8 @@ def fitted(ranked: Sequence[Entry], plan: Plan) -> tuple[list[Entry], Placement]
     request = plan.request
     taken = pack(ranked, plan.space, limits_of(request, plan.policy))
     usable = usable_tokens(request.max_tokens, request.safety_factor)
-    joined = _joined(taken, plan)
+    # By its bytes a whole never has more tokens than its parts; see :mod:`broker.core.packing`.
+    joined = 0 if isinstance(plan.counter, BytesPerFour) else _joined(taken, plan)
     if joined > usable:
         kept = _longest(len(taken), lambda count: _joined(taken[:count], plan) <= usable)
         remaining = plan.space - sum(map(_cost, taken[:kept]))

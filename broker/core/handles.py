@@ -6,15 +6,15 @@ No score is reachable from a handle.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from broker.core.frames import FrameRef
 from broker.core.strategies import Parameter
 
 
-@dataclass(frozen=True, slots=True)
-class Handle:
+class Handle(Struct, frozen=True, gc=False):
     """What a policy sees of a frame.
 
     Attributes:

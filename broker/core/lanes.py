@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from broker.core.frames import Frame
 from broker.core.scores import LocalScore, ScoreScale
@@ -46,8 +47,7 @@ class LaneEnd(Enum):
         return self in (LaneEnd.PARTIAL, LaneEnd.FAILED, LaneEnd.LOST)
 
 
-@dataclass(frozen=True, slots=True)
-class LaneUpdate:
+class LaneUpdate(Struct, frozen=True, gc=False):
     """A lane changed while it was collected: its first frames came, or it ended.
 
     Attributes:
@@ -68,8 +68,7 @@ class LaneUpdate:
         return self.end.value if self.end is not None else "COLLECTING"
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(Struct, frozen=True, gc=False):
     """What one lane may hold.
 
     Attributes:
@@ -81,8 +80,7 @@ class Grant:
     max_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
+class Unreadable(Struct, frozen=True, gc=False):
     """A frame whose bytes could not be read.
 
     Attributes:
@@ -98,8 +96,7 @@ class Unreadable:
     allowed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True, gc=False):
     """A frame that passed the checks.
 
     Attributes:
@@ -119,8 +116,7 @@ class Candidate:
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class Slip:
+class Slip(Struct, frozen=True, gc=False):
     """A frame that was dropped alone.
 
     Attributes:
@@ -140,8 +136,7 @@ class Slip:
     shown_score: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Lie:
+class Lie(Struct, frozen=True, gc=False):
     """Why a whole lane was dropped.
 
     Attributes:
@@ -161,8 +156,7 @@ class Lie:
         return f"{self.reason}: {self.detail}{by}"
 
 
-@dataclass(frozen=True, slots=True)
-class Lane:
+class Lane(Struct, frozen=True, gc=False):
     """One provider's frames in one request.
 
     Attributes:

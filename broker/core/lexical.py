@@ -39,7 +39,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from broker.core.bm25 import Collection, terms
 
@@ -51,8 +52,7 @@ FEEDBACK_PART = 4
 """At most one in so many: words that all candidates hold would tell none from another."""
 
 
-@dataclass(frozen=True, slots=True)
-class Vote:
+class Vote(Struct, frozen=True, gc=False):
     """What one lane says of a candidate.
 
     Attributes:
@@ -64,8 +64,7 @@ class Vote:
     weight: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class LexicalCandidate:
+class LexicalCandidate(Struct, frozen=True, gc=False):
     """What the reranker sees of a frame.
 
     Attributes:

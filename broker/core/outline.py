@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from broker.core.audited import AuditRow
 from broker.core.composition import Composition, Placed

@@ -9,9 +9,10 @@ prompt; a tokenizer may count more across a joint, so that what was packed is co
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from math import floor
+
+from msgspec import Struct
 
 from broker.core.audited import LimitsRecord, Reason
 from broker.core.counting import TokenCounter
@@ -21,8 +22,7 @@ from broker.core.sources import Sources
 from broker.errors import FieldViolation, InvalidArgument
 
 
-@dataclass(frozen=True, slots=True)
-class Overhead:
+class Overhead(Struct, frozen=True, gc=False):
     """Tokens that a prompt takes before any frame does.
 
     Attributes:
@@ -89,12 +89,14 @@ def pack(ranked: Sequence[Entry], space: int, limits: LimitsRecord) -> list[Entr
     walk, sources = _Walk(space, limits), Sources(limits.max_frames_per_source)
     waiting = []
     for entry in ranked:
-        if sources.waits(entry) and not walk.capped(entry):
+        if walk.capped(entry):
+            continue
+        if sources.waits(entry):
             waiting.append(entry)
         elif walk.take(entry):
             sources.took(entry)
     for entry in waiting:
-        if not walk.take(entry):
+        if walk.capped(entry) or not walk.take(entry):
             entry.drop(Reason.SOURCE_FRAME_LIMIT, f"{sources.told(entry)}; afterwards: {entry.detail}")
             entry.remaining = 0
     return [entry for entry in ranked if not entry.reason]
@@ -105,31 +107,33 @@ class _Walk:
 
     def __init__(self, space: int, limits: LimitsRecord) -> None:
         self._remaining = space
-        self._limits = limits
         self._taken = 0
+        self._most_bytes = limits.max_block_bytes
+        self._most_of_provider = limits.max_frames_per_provider
+        self._most = limits.max_frames
 
     def capped(self, entry: Entry) -> bool:
         """Drops a frame that no room could help, and says whether it did."""
-        block, limits = entry.block, self._limits
-        assert block is not None
-        if limits.max_block_bytes is not None and block.size > limits.max_block_bytes:
-            entry.drop(Reason.BLOCK_TOO_LARGE, f"{block.size} bytes rendered, {limits.max_block_bytes} allowed")
-        elif limits.max_frames_per_provider is not None and entry.local_rank > limits.max_frames_per_provider:
-            detail = f"local rank {entry.local_rank}, {limits.max_frames_per_provider} allowed a provider"
+        size = entry.block.size if entry.block is not None else 0
+        if self._most_bytes is not None and size > self._most_bytes:
+            entry.drop(Reason.BLOCK_TOO_LARGE, f"{size} bytes rendered, {self._most_bytes} allowed")
+        elif self._most_of_provider is not None and entry.local_rank > self._most_of_provider:
+            detail = f"local rank {entry.local_rank}, {self._most_of_provider} allowed a provider"
             entry.drop(Reason.PROVIDER_FRAME_LIMIT, detail)
-        elif limits.max_frames is not None and self._taken >= limits.max_frames:
-            entry.drop(Reason.FRAME_LIMIT, f"{limits.max_frames} frames were taken")
-        return bool(entry.reason)
+        elif self._most is not None and self._taken >= self._most:
+            entry.drop(Reason.FRAME_LIMIT, f"{self._most} frames were taken")
+        else:
+            return False
+        return True
 
     def take(self, entry: Entry) -> bool:
         """Takes a frame that fits or drops it, and says which."""
-        if self.capped(entry):
-            return False
         assert entry.block is not None
-        if entry.block.cost > self._remaining:
+        cost = entry.block.cost
+        if cost > self._remaining:
             entry.remaining = self._remaining
-            entry.drop(Reason.OVER_BUDGET, f"costs {entry.block.cost}, {self._remaining} remained")
+            entry.drop(Reason.OVER_BUDGET, f"costs {cost}, {self._remaining} remained")
             return False
-        self._remaining -= entry.block.cost
+        self._remaining -= cost
         self._taken += 1
         return True

@@ -7,7 +7,9 @@ A composition is made in two pure steps, so that whoever has a clock and a netwo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from broker.core.audit import refused_detail
 from broker.core.audited import Reason
@@ -22,6 +24,7 @@ from broker.core.packing import Overhead, overhead_of, room
 from broker.core.plugins import plugin_order
 from broker.core.ranking import handles_of, rank, repair, round_robin
 from broker.core.render.modes import renderer_of
+from broker.core.render.renderer import Renderer
 from broker.core.render.seals import sealer_of
 from broker.core.request import CompositionRequest, Floor, PartialLanes, Policy
 from broker.core.rerank import RerankCandidate, candidates_of
@@ -31,8 +34,7 @@ from broker.core.validity import Moment, holds, moment
 from broker.errors import FieldViolation, InvalidArgument
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(Struct, frozen=True, kw_only=True):
     """Lanes as they were ranked; made by :func:`rank_lanes`, read by :func:`~broker.core.compose.finish`.
 
     Attributes:
@@ -40,7 +42,7 @@ class Plan:
         policy: What the operator sets.
         preamble: The text above the evidence.
         closing: The text below it.
-        separator: What stands between two blocks.
+        renderer: What writes blocks.
         texts: Tokens of those two.
         space: Tokens that are left for frames.
         lanes: In lane order.
@@ -56,7 +58,7 @@ class Plan:
     policy: Policy
     preamble: str
     closing: str
-    separator: str
+    renderer: Renderer
     texts: Overhead
     space: int
     lanes: tuple[Lane, ...]
@@ -74,12 +76,13 @@ class Plan:
 
     def joined(self, ordered: Iterable[Entry]) -> str:
         """The prompt that entries make in this order."""
-        blocks = (entry.block.text for entry in ordered if entry.block is not None)
-        return "".join((self.preamble, self.separator.join(blocks), self.closing))
+        text = self.renderer.text
+        blocks = [text(entry.block, entry.candidate.digest) for entry in ordered if entry.block is not None]
+        return "".join((self.preamble, self.renderer.separator.join(blocks), self.closing))
 
 
 def rank_lanes(lanes: Sequence[Lane], request: CompositionRequest, policy: Policy) -> Plan:
-    """Drops by floor, joins duplicates, renders blocks and ranks what is left.
+    """Drops by floor, joins duplicates, measures blocks and ranks what is left.
 
     Args:
         lanes: At most one for a provider, in any order.
@@ -112,7 +115,7 @@ def rank_lanes(lanes: Sequence[Lane], request: CompositionRequest, policy: Polic
         block = renderer.block(entry.candidate, counter)
         # What no room could help is not held: escapes take up to sixteen times the memory of what came.
         hopeless = block.size > policy.max_block_bytes or block.cost > space
-        entry.block = replace(block, text="") if hopeless else block
+        entry.block = replace(block, header="", content="") if hopeless else block
     handles = handles_of(kept)
     order, repairs = _order(kept, handles, request, policy)
     ranked = [kept[index] for index in order]
@@ -121,7 +124,7 @@ def rank_lanes(lanes: Sequence[Lane], request: CompositionRequest, policy: Polic
         policy=policy,
         preamble=preamble,
         closing=closing,
-        separator=renderer.separator,
+        renderer=renderer,
         texts=texts,
         space=space,
         lanes=tuple(ordered),
@@ -148,16 +151,18 @@ def _admit(
     lane: Lane, entries: Iterable[Entry], floor: Floor | None, partial: PartialLanes, as_of: Moment | None
 ) -> list[Entry]:
     """The frames that go on to be weighed against others', best first; each other one gets its reason."""
-    admitted = []
+    if lane.lie is not None:
+        return _without(entries, Reason.LANE_REFUSED, refused_detail(lane))
+    if lane.end.cut_short and partial is PartialLanes.DROP:
+        return _without(entries, Reason.LANE_PARTIAL, f"the lane ended {lane.end.value}")
     trim = lane.trimmed_to
+    if floor is None and as_of is None and trim is None:
+        return list(entries)
+    admitted = []
     allowance = None if trim is None else Allowance(trim.max_frames, trim.max_tokens)
     for entry in entries:
         score = entry.candidate.score
-        if lane.lie is not None:
-            entry.drop(Reason.LANE_REFUSED, refused_detail(lane))
-        elif lane.end.cut_short and partial is PartialLanes.DROP:
-            entry.drop(Reason.LANE_PARTIAL, f"the lane ended {lane.end.value}")
-        elif floor is not None and (score is None or not passes(score, floor)):
+        if floor is not None and (score is None or not passes(score, floor)):
             entry.drop(Reason.BELOW_FLOOR, floor_detail(floor, lane.scale))
         elif as_of is not None and not holds(entry.candidate.frame, as_of):
             frame = entry.candidate.frame
@@ -169,6 +174,12 @@ def _admit(
         else:
             admitted.append(entry)
     return admitted
+
+
+def _without(entries: Iterable[Entry], reason: str, detail: str) -> list[Entry]:
+    for entry in entries:
+        entry.drop(reason, detail)
+    return []
 
 
 def _order(
@@ -183,7 +194,7 @@ def _order(
             order = raw_order(kept)
         case strategy:
             order = rank(strategy, handles)
-    permutation, repairs = repair(order, len(kept), round_robin(handles))
+    permutation, repairs = repair(order, len(kept), lambda: round_robin(handles))
     return permutation, (*said, *repairs)
 
 

@@ -16,9 +16,10 @@ import operator
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import astuple
 from itertools import islice
 from typing import Any
+
+from msgspec.structs import astuple
 
 from broker.core.handles import Handle, RankingPlugin
 from broker.core.ranking import round_robin

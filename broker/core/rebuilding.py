@@ -7,8 +7,10 @@ content and provenance, and its score where the request did not ask for scores.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from broker.core.audited import AuditRow, Reason, StrategyRecord
 from broker.core.composition import Composition
@@ -45,8 +47,7 @@ class Contradiction(ValueError):
     """A composition that contradicts itself, so that nothing can be made of it again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rebuilt:
+class Rebuilt(Struct, frozen=True, gc=False):
     """A row, and a fresh entry of its frame that no stage has seen."""
 
     row: AuditRow
@@ -103,14 +104,15 @@ def ranked_as_recorded(lanes: Sequence[Sequence[Rebuilt]]) -> list[Rebuilt]:
     by_ref = {one.ref: one for one in kept}
     for one in every:
         one.entry.lane_place, one.entry.local_rank = one.row.lane_place, one.row.local_rank
-        if one.row.local_rank:
-            one.entry.kept, one.entry.copies = one.entry, [one.entry]
+    others: defaultdict[FrameRef, list[Entry]] = defaultdict(list)
     for one in every:
         if one.row.duplicate_of is not None:
             if one.row.duplicate_of not in by_ref:
                 name = f"{one.row.duplicate_of.provider}/{one.row.duplicate_of.frame_id}"
                 raise Contradiction(f"{one.row.frame_id!r} is a copy of {name!r}, which was not kept")
-            by_ref[one.row.duplicate_of].entry.copies.append(one.entry)
+            others[one.row.duplicate_of].append(one.entry)
+    for ref, joined in others.items():
+        by_ref[ref].entry.others = joined
     return kept
 
 
@@ -169,7 +171,7 @@ def _entry(row: AuditRow, scale: ScoreScale | None, lane_order: int, sequence: i
         row.provider, Frame(row.frame_id, "", ""), row.content_digest, _score(row, scale), sequence, tokens=0
     )
     size = OVERSIZED if row.reason == Reason.BLOCK_TOO_LARGE else 0
-    return Entry(candidate, lane_order, block=Block("", size, row.cost, "", "", 0, 0))
+    return Entry(candidate, lane_order, block=Block(size, row.cost))
 
 
 def _score(row: AuditRow, scale: ScoreScale | None) -> LocalScore | None:

@@ -5,11 +5,10 @@ Times are whole microseconds since the epoch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
+class Filter(Struct, frozen=True, gc=False, kw_only=True):
     """Which compositions are meant: those that all of this is true of.
 
     Attributes:
@@ -46,8 +45,7 @@ def last_segment(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(Struct, frozen=True, gc=False):
     """What was seen to become of one placed frame; each of the three is an observation of its own (CGP §14).
 
     Attributes:
@@ -65,8 +63,7 @@ class Observation:
     cited: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProviderStatistics:
+class ProviderStatistics(Struct, frozen=True, gc=False, kw_only=True):
     """One provider over a window of time.
 
     Attributes:

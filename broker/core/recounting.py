@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import fields
 
 from broker.core.audited import INCLUDED, Reason
 from broker.core.checks import Check, checked
@@ -100,10 +99,10 @@ def _audit(composition: Composition, content: bool) -> Iterator[str]:
 
 def _usage(composition: Composition) -> Iterator[str]:
     usage = composition.usage
-    for field in fields(UsageFigures):
-        total = sum(getattr(figures, field.name) for figures in usage.providers.values())
-        if total != getattr(usage.total, field.name):
-            yield f"{field.name} sums to {total}, not {getattr(usage.total, field.name)}"
+    for name in UsageFigures.__struct_fields__:
+        total = sum(getattr(figures, name) for figures in usage.providers.values())
+        if total != getattr(usage.total, name):
+            yield f"{name} sums to {total}, not {getattr(usage.total, name)}"
     if set(usage.providers) != {lane.provider for lane in composition.summary.lanes}:
         yield "the providers are not those of the lanes"
     for provider, figures in usage.providers.items():

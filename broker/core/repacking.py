@@ -6,7 +6,8 @@ Costs are taken as the audit has them: whether they are the blocks' own is count
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from broker.core.audited import AuditRow, BudgetRecord, Reason
 from broker.core.checks import Check, checked
@@ -81,7 +82,7 @@ def _packed_otherwise(composition: Composition) -> Iterator[str]:
     offered = [one for one in ranked if one.row.reason not in RERANK_REASONS | {Reason.SOURCE_FRAME_LIMIT}]
     frames = {placed.vouchers[0]: placed.frame for placed in composition.placed if placed.vouchers}
     for one in offered:
-        one.entry.local_rank, one.entry.copies = one.row.local_rank, [one.entry]
+        one.entry.local_rank = one.row.local_rank
         if one.ref in frames:
             one.entry.candidate = replace(one.entry.candidate, frame=frames[one.ref])
     space = budget.usable - budget.preamble - budget.closing

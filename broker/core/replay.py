@@ -14,8 +14,9 @@ composition does not hold cannot be worked out again, and each check says what t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import pairwise
+
+from msgspec.structs import replace
 
 from broker.core.audited import Reason, RerankOutcome, RerankRecord
 from broker.core.checks import Check, checked
@@ -145,7 +146,7 @@ def _duplicates(composition: Composition, _request: CompositionRequest | None) -
 
 def _joined_otherwise(one: Rebuilt) -> Iterator[str]:
     row, entry = one.row, one.entry
-    kept = entry.kept.ref if entry.kept is not None and entry.kept is not entry else None
+    kept = entry.duplicate_of
     found = (kept, entry.lane_place, entry.local_rank)
     if found != (row.duplicate_of, row.lane_place, row.local_rank):
         stands = f"copy of {kept.provider}/{kept.frame_id}" if kept is not None else f"local rank {entry.local_rank}"

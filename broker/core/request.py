@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
+
+from msgspec import Struct, field
 
 from broker.core.counting import BYTES_PER_4, TokenCounter
 from broker.core.handles import RankingPlugin
@@ -70,8 +71,7 @@ class PartialLanes(Enum):
     DROP = "DROP"
 
 
-@dataclass(frozen=True, slots=True)
-class Floor:
+class Floor(Struct, frozen=True, gc=False):
     """The least score that a frame of one named provider may have.
 
     Attributes:
@@ -85,8 +85,7 @@ class Floor:
     value: float
 
 
-@dataclass(frozen=True, slots=True)
-class Rerank:
+class Rerank(Struct, frozen=True, gc=False):
     """A second ranking, by one scorer that scores every candidate itself, so that its numbers share one scale.
 
     Attributes:
@@ -103,8 +102,7 @@ class Rerank:
     min_score: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompositionRequest:
+class CompositionRequest(Struct, frozen=True, gc=False, kw_only=True):
     """What the caller asks of one composition.
 
     Attributes:
@@ -150,8 +148,7 @@ class CompositionRequest:
     rerank: Rerank | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class Policy(Struct, frozen=True, kw_only=True):
     """What the operator sets for every composition.
 
     Attributes:

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from broker.core.audited import Reason, RerankOutcome, RerankRecord
 from broker.core.entries import Entry
@@ -26,8 +27,7 @@ from broker.core.request import CompositionRequest, Rerank
 from broker.core.votes import votes_of
 
 
-@dataclass(frozen=True, slots=True)
-class RerankCandidate:
+class RerankCandidate(Struct, frozen=True, gc=False):
     """What a reranker sees of a frame.
 
     Attributes:
@@ -43,8 +43,7 @@ class RerankCandidate:
     votes: tuple[Vote, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Reranked:
+class Reranked(Struct, frozen=True, gc=False):
     """What came of a rerank.
 
     Attributes:

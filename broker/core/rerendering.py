@@ -43,9 +43,11 @@ def rendered_again(
         return
     sealed = composition.summary.render.fence == Fence.SEALED.value
     seals = [_renderer(mode, sealed).seal_in(placed.rendered) for placed in composition.placed]
-    blocks = [_block(placed, mode, sealed, seal) for placed, seal in zip(composition.placed, seals, strict=True)]
+    renderers = [_renderer(mode, sealed, seal) for seal in seals]
+    blocks = [_block(placed, renderer) for placed, renderer in zip(composition.placed, renderers, strict=True)]
+    texts = [renderer.text(block, "") for renderer, block in zip(renderers, blocks, strict=True)]
     limits = "the seals themselves take the broker's key" if any(seals) else ""
-    yield checked("blocks", told, _blocks(composition, blocks, seals), limits)
+    yield checked("blocks", told, _blocks(composition, blocks, texts, seals), limits)
     if request is None:
         yield checked("texts", _TEXTS, None, "what was asked is not in the document")
     else:
@@ -61,17 +63,17 @@ def _renderer(mode: RenderMode, sealed: bool, seal: str = "") -> Renderer:
     return renderer_of(mode, sealer)
 
 
-def _block(placed: Placed, mode: RenderMode, sealed: bool, seal: str) -> Block:
+def _block(placed: Placed, renderer: Renderer) -> Block:
     candidate = Candidate(placed.provider, placed.frame, content_digest(placed.frame.content), None, 0, 0)
-    return _renderer(mode, sealed, seal).block(candidate, BYTES_PER_4)
+    return renderer.block(candidate, BYTES_PER_4)
 
 
-def _blocks(composition: Composition, blocks: list[Block], seals: list[str]) -> Iterator[str]:
+def _blocks(composition: Composition, blocks: list[Block], texts: list[str], seals: list[str]) -> Iterator[str]:
     seal_of: dict[str, str] = {}
     rows = {row.position: row for row in composition.audit if row.position}
-    for placed, block, seal in zip(composition.placed, blocks, seals, strict=True):
+    for placed, block, text, seal in zip(composition.placed, blocks, texts, seals, strict=True):
         name, digest = _name(placed), content_digest(placed.frame.content)
-        if placed.rendered != block.text:
+        if placed.rendered != text:
             yield f"{name}: its block is not what its frame renders to"
         row = rows.get(placed.position)
         if placed.frame.content_digest != digest or row is None or row.content_digest != digest:

@@ -1,7 +1,7 @@
 """Scores: numbers that mean something only inside their provider.
 
 A :class:`LocalScore` refuses every arithmetic that could carry it over to another provider's. Three things may be done
-with it: order frames inside one lane (:func:`lane_key`), hold it against a floor of the same provider
+with it: order frames inside one lane (:func:`lane_keys`), hold it against a floor of the same provider
 (:meth:`LocalScore.passes`), and show it as {provider, scale, value} (:meth:`LocalScore.shown`). The one named policy
 that does order raw numbers over several providers, ``score_descending``, asks for them by a name that says so
 (:func:`raw_across_lanes`).
@@ -11,11 +11,13 @@ Source: Context Graph Protocol, SPEC §6.6 F10 (a score is provider-local and or
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from collections.abc import Sequence
 from enum import Enum
+from math import isfinite
 from numbers import Real
 from typing import TYPE_CHECKING, NoReturn, final
+
+from msgspec import Struct
 
 from broker.core.given import given
 from broker.errors import CrossProviderComparison
@@ -33,8 +35,11 @@ class Direction(Enum):
     AS_SENT = "as_sent"
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreScale:
+_LOWER = Direction.LOWER_IS_BETTER
+"""It is asked for with every score, and a member looked up in its enum takes as long as half a score."""
+
+
+class ScoreScale(Struct, frozen=True, gc=False):
     """What one provider's scores are.
 
     Attributes:
@@ -73,9 +78,9 @@ class ScoreScale:
 
 
 def _slack(end: float, other: float) -> float:
-    if not math.isfinite(end):
+    if not isfinite(end):
         return 0.0
-    size = abs(end) or (abs(other) if math.isfinite(other) else 1.0)
+    size = abs(end) or (abs(other) if isfinite(other) else 1.0)
     return size * ROUNDING
 
 
@@ -83,8 +88,7 @@ UNIT = ScoreScale()
 """The scale of providers that declare none: 0 to 1, higher is better (CGP F1)."""
 
 
-@dataclass(frozen=True, slots=True)
-class ShownScore:
+class ShownScore(Struct, frozen=True, gc=False):
     """A score as an audit may show it: never without its provider and scale.
 
     Attributes:
@@ -109,17 +113,17 @@ class LocalScore:
     __slots__ = ("_goodness", "_value", "provider", "scale")
 
     def __init__(self, provider: str, scale: ScoreScale, value: float) -> None:
-        if not math.isfinite(value):
+        if not isfinite(value):
             raise ValueError("a score must be finite")
         self.provider = provider
         self.scale = scale
         # -0.0 and 0.0 are one score, and would sort apart in no place but a byte-wise key.
-        self._value = value + 0.0
-        self._goodness = -self._value if scale.direction is Direction.LOWER_IS_BETTER else self._value
+        self._value = value = value + 0.0
+        self._goodness = -value if scale.direction is _LOWER else value
 
     def passes(self, floor: float) -> bool:
         """Whether the score is at least as good as a floor of the same provider; equal passes."""
-        if self.scale.direction is Direction.LOWER_IS_BETTER:
+        if self.scale.direction is _LOWER:
             return self._value <= floor
         return self._value >= floor
 
@@ -166,15 +170,20 @@ class LocalScore:
         return f"LocalScore({self.provider!r}, {self.scale.id!r}, …)"
 
 
-def lane_key(score: LocalScore, provider: str) -> float:
-    """A number that sorts one provider's frames best first when ascending.
+def lane_keys(scores: Sequence[LocalScore], provider: str) -> list[float]:
+    """For each score a number that sorts one provider's frames best first when ascending.
 
     Raises:
-        CrossProviderComparison: The score is not that provider's.
+        CrossProviderComparison: One of the scores is not that provider's.
     """
-    if score.provider != provider:
-        raise CrossProviderComparison(provider, score.provider)
-    return -score._goodness + 0.0
+    for other in {score.provider for score in scores} - {provider}:
+        raise CrossProviderComparison(provider, other)
+    return [-score._goodness + 0.0 for score in scores]
+
+
+def lane_key(score: LocalScore, provider: str) -> float:
+    """:func:`lane_keys` of one score."""
+    return lane_keys((score,), provider)[0]
 
 
 def raw_across_lanes(score: LocalScore) -> float:

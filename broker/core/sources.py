@@ -7,11 +7,11 @@ frame without either has none, and no limit.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Iterable
 
 from broker.core.duplicates import joint_provenance
 from broker.core.entries import Entry
-from broker.core.frames import Frame
+from broker.core.frames import Frame, Provenance
 
 _SHOWN = 80
 """Characters of a source that the audit repeats."""
@@ -20,13 +20,19 @@ _SHOWN = 80
 def source_of(entry: Entry) -> str:
     """Where a kept frame comes from; empty where it does not say."""
     provenance, _ = joint_provenance(entry)
-    return source_named(replace(entry.candidate.frame, provenance=provenance))
+    return _first_file(provenance) or entry.candidate.frame.uri
 
 
 def source_named(frame: Frame) -> str:
     """The source that a frame with every copy's provenance names; empty where it names none."""
-    first = next((step.uri for step in frame.provenance if step.type == "file"), "")
-    return first or frame.uri
+    return _first_file(frame.provenance) or frame.uri
+
+
+def _first_file(provenance: Iterable[Provenance]) -> str:
+    for step in provenance:
+        if step.type == "file":
+            return step.uri
+    return ""
 
 
 class Sources:

@@ -7,16 +7,16 @@ held against, in any of them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 
-@dataclass(frozen=True, slots=True)
-class RoundRobin:
+class RoundRobin(Struct, frozen=True, gc=False):
     """Every lane's best, then every lane's second."""
 
 
-@dataclass(frozen=True, slots=True)
-class PerProviderQuota:
+class PerProviderQuota(Struct, frozen=True, gc=False):
     """Every lane's top ``k``, then every lane's next ``k``; it orders, it does not truncate.
 
     Attributes:
@@ -26,8 +26,7 @@ class PerProviderQuota:
     k: int = 3
 
 
-@dataclass(frozen=True, slots=True)
-class TrustWeighted:
+class TrustWeighted(Struct, frozen=True, gc=False):
     """A lane of weight w is dealt w frames a round; weight 0 is last resort, not exclusion.
 
     Attributes:
@@ -39,8 +38,7 @@ class TrustWeighted:
     default_weight: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class ReciprocalRankFusion:
+class ReciprocalRankFusion(Struct, frozen=True, gc=False):
     """Sum of weight / (k + rank) over the lanes that hold the evidence, in exact fractions, ranks from 1.
 
     Source: Cormack, Clarke and Buettcher, SIGIR 2009.
@@ -56,8 +54,7 @@ class ReciprocalRankFusion:
     default_weight: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Precomputed:
+class Precomputed(Struct, frozen=True, gc=False):
     """The caller's own order; unnamed frames follow in round-robin order, repeats and unknown frames are ignored.
 
     Attributes:
@@ -69,13 +66,11 @@ class Precomputed:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreDescending:
+class ScoreDescending(Struct, frozen=True, gc=False):
     """Raw scores over all lanes. Compares numbers that share no scale, and says so wherever it is listed."""
 
 
-@dataclass(frozen=True, slots=True)
-class PluginStrategy:
+class PluginStrategy(Struct, frozen=True, gc=False):
     """A policy that the operator installed and allowed by name.
 
     Attributes:
@@ -99,8 +94,7 @@ Strategy = (
 """Any ranking policy."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(Struct, frozen=True, gc=False):
     """One parameter of a policy, as listed.
 
     Attributes:
@@ -116,8 +110,7 @@ class Parameter:
     description: str
 
 
-@dataclass(frozen=True, slots=True)
-class StrategyInfo:
+class StrategyInfo(Struct, frozen=True, gc=False):
     """One policy, as listed.
 
     Attributes:
@@ -189,7 +182,9 @@ def info_of(strategy: Strategy) -> StrategyInfo:
 
 def params_of(strategy: Strategy) -> dict[str, object]:
     """A policy's parameters as JSON-like values; a plugin's as far as they were given."""
-    return dict(strategy.params) if isinstance(strategy, PluginStrategy) else asdict(strategy)
+    if isinstance(strategy, PluginStrategy):
+        return dict(strategy.params)
+    return {name: dict(value) if isinstance(value, Mapping) else value for name, value in asdict(strategy).items()}
 
 
 def name_of(strategy: Strategy) -> str:

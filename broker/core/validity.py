@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import datetime
 
 from broker.core.frames import Frame
 
 _TIMESTAMP = re.compile(
-    r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,9}))?Z",
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9])(?:\.([0-9]{1,9}))?Z",
 )
 
 Moment = tuple[str, str]
@@ -25,17 +25,16 @@ def moment(text: str) -> Moment | None:
     found = _TIMESTAMP.fullmatch(text)
     if found is None:
         return None
-    *fields, fraction = found.groups()
-    year, month, day, hour, minute, second = (int(field) for field in fields)
+    seconds, fraction = found.groups("")
     try:
-        datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+        datetime.fromisoformat(seconds)
     except ValueError:
         return None
-    return text[:19], (fraction or "").ljust(9, "0")
+    return seconds, fraction.ljust(9, "0")
 
 
 def holds(frame: Frame, as_of: Moment) -> bool:
     """Whether a checked frame's window ``[valid_from, valid_to)`` holds a moment; an absent end is open."""
-    start = moment(frame.valid_from)
-    end = moment(frame.valid_to)
+    start = moment(frame.valid_from) if frame.valid_from else None
+    end = moment(frame.valid_to) if frame.valid_to else None
     return (start is None or start <= as_of) and (end is None or as_of < end)

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 from broker.gather.fabric import Sink
 from broker.wire.events import Query, Rejection, Violation
+
+
+class Session(Protocol):
+    """Where a query is open."""
+
+    def cancel(self, asked: Asked) -> None:
+        """Takes it out, and tells the provider if it was asked."""
+
+    def say(self, event: Rejection) -> None:
+        """Sends beside it."""
 
 
 class Asked:
@@ -19,31 +30,22 @@ class Asked:
         sent: Whether it has left: from then on the provider may answer it.
     """
 
-    __slots__ = ("_cancel", "_send", "deadline", "query", "query_id", "sent", "sink")
+    __slots__ = ("_session", "deadline", "query", "query_id", "sent", "sink")
 
-    def __init__(
-        self,
-        query_id: str,
-        query: Query,
-        deadline: float,
-        sink: Sink,
-        cancel: Callable[[Asked], None],
-        send: Callable[[Rejection], None],
-    ) -> None:
-        """A query that was not sent; ``cancel`` takes it out of its session, ``send`` sends beside it."""
+    def __init__(self, query_id: str, query: Query, deadline: float, sink: Sink, session: Session) -> None:
+        """A query that was not sent."""
         self.query_id = query_id
         self.query = query
         self.deadline = deadline
         self.sink = sink
         self.sent = False
-        self._cancel = cancel
-        self._send = send
+        self._session = session
 
     def cancel(self) -> None:
         """Stops the answer; the provider is told if it was asked."""
-        self._cancel(self)
+        self._session.cancel(self)
 
     def reject(self, violations: Sequence[Violation], /) -> None:
         """Tells the provider what was not taken."""
         if violations and self.sent:
-            self._send(Rejection(self.query_id, tuple(violations)))
+            self._session.say(Rejection(self.query_id, tuple(violations)))

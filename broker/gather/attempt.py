@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice
 from typing import Protocol
 
@@ -40,10 +41,11 @@ class Attempt:
         expected: The push that it waits for.
     """
 
-    __slots__ = ("_lane", "bytes", "expected", "handle", "intake", "ref")
+    __slots__ = ("_lane", "_waiting", "bytes", "expected", "handle", "intake", "ref")
 
     def __init__(self, lane: Taker, ref: Ref | None = None, intake: LaneIntake | None = None) -> None:
         self._lane = lane
+        self._waiting: list[Callable[[], None]] | None = None
         self.ref = ref
         self.intake = intake
         self.bytes = 0
@@ -65,11 +67,30 @@ class Attempt:
 
     def end(self, ending: Ending, message: str, /) -> None:
         """From the fabric."""
-        self._lane.ended(self, ending, message)
+        self.then(partial(self._lane.ended, self, ending, message))
+
+    def then(self, step: Callable[[], None]) -> None:
+        """Does a step: now, or after :meth:`resume` where what came before it is not done."""
+        if self._waiting is None:
+            step()
+        else:
+            self._waiting.append(step)
+
+    def pause(self) -> None:
+        """What comes from now on waits for what has begun; idempotent."""
+        if self._waiting is None:
+            self._waiting = []
+
+    def resume(self) -> None:
+        """Does what waits, in the order in which it came, up to what pauses again; after :meth:`stop` nothing."""
+        waiting, self._waiting = self._waiting or (), None
+        for step in waiting:
+            if self.intake is not None:
+                self.then(step)
 
     def reject(self, lane: Lane) -> None:
         """Tells the instance what of its answer was not taken."""
-        if self.handle is not None:
+        if self.handle is not None and (lane.slips or lane.lie is not None):
             self.handle.reject(_verdict(lane))
 
     def stop(self, fabric: Fabric) -> None:
@@ -80,6 +101,7 @@ class Attempt:
             fabric.unexpect(self.expected)
             self.expected = None
         self.intake = None
+        self._waiting = None
 
 
 def _verdict(lane: Lane) -> Sequence[Violation]:

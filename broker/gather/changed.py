@@ -14,20 +14,34 @@ class Changed:
     __slots__ = ("_waiting",)
 
     def __init__(self) -> None:
-        self._waiting: tuple[asyncio.Future[None], ...] = ()
+        self._waiting: tuple[asyncio.Future[bool], ...] = ()
 
     def tell(self) -> None:
         """Wakes all who wait now."""
         waiting, self._waiting = self._waiting, ()
         for each in waiting:
-            if not each.done():
-                each.set_result(None)
+            _wake(each, told=True)
 
-    async def wait(self) -> None:
-        """Returns once it is told; safe to cancel."""
-        future = asyncio.get_running_loop().create_future()
+    async def wait(self, seconds: float | None = None) -> bool:
+        """Returns once it is told, or the time is over: whether it was told. Safe to cancel.
+
+        Args:
+            seconds: How long to wait; None: for ever.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[bool] = loop.create_future()
         self._waiting = (*self._waiting, future)
+        # A timer alone: ``asyncio.timeout`` costs several times as much, for cancelling a task.
+        timer = None if seconds is None else loop.call_later(seconds, _wake, future)
         try:
-            await future
+            return await future
         finally:
-            self._waiting = tuple(each for each in self._waiting if each is not future)
+            if timer is not None:
+                timer.cancel()
+            if self._waiting:
+                self._waiting = tuple(each for each in self._waiting if each is not future)
+
+
+def _wake(future: asyncio.Future[bool], *, told: bool = False) -> None:
+    if not future.done():
+        future.set_result(told)

@@ -21,6 +21,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CircuitRules:
@@ -37,8 +39,7 @@ class CircuitRules:
     longest: float = 60.0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Entry:
+class Entry(Struct, frozen=True, gc=False, eq=False):
     """Leave to try, to be given back with what came of it.
 
     Attributes:
@@ -46,6 +47,10 @@ class Entry:
     """
 
     trial: bool
+
+
+FREE = Entry(trial=False)
+"""Leave to try what is closed: one for all, since only trials have to be told apart."""
 
 
 class Circuit:
@@ -71,7 +76,7 @@ class Circuit:
     def enter(self) -> Entry | None:
         """Leave to try, for :meth:`leave`; None: it is open, or its trial is running."""
         if not self._opened:
-            return Entry(trial=False)
+            return FREE
         if self._trial is not None or self.remaining() > 0:
             return None
         self._trial = Entry(trial=True)

@@ -6,14 +6,12 @@ own, and a request has one timer.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from broker.core.frames import Frame
-from broker.core.lanes import Lane, LaneUpdate, Unreadable
+from broker.core.lanes import Lane, LaneUpdate
 from broker.gather.clock import Clock, Timer
 from broker.gather.fabric import Fabric
-from broker.gather.gathering import Gathering, LieReport, WantedLane
+from broker.gather.gathering import Gathering, LieReport, ReadBatch, WantedLane
 from broker.gather.lane import OpenLane
 from broker.gather.quarantine import Conduct
 from broker.limits.shares import Holding
@@ -29,8 +27,7 @@ class Collector:
         fabric: Fabric,
         conduct: Conduct,
         clock: Clock,
-        split: Callable[[bytes], Iterable[bytes]],
-        read: Callable[[bytes], Frame | Unreadable],
+        read: ReadBatch,
         lane_bytes: int,
         hedges: Mapping[str, float],
     ) -> None:
@@ -38,18 +35,15 @@ class Collector:
         self._fabric = fabric
         self._conduct = conduct
         self._clock = clock
-        self._split = split
         self.configure(read=read, lane_bytes=lane_bytes, hedges=hedges)
 
-    def configure(
-        self, *, read: Callable[[bytes], Frame | Unreadable], lane_bytes: int, hedges: Mapping[str, float]
-    ) -> None:
+    def configure(self, *, read: ReadBatch, lane_bytes: int, hedges: Mapping[str, float]) -> None:
         """Gathers by other rules what begins from now on."""
         self._read = read
         self._lane_bytes = lane_bytes
         self._hedges = hedges
 
-    async def collect(
+    def collection(
         self,
         wanted: Sequence[WantedLane],
         query: Query,
@@ -58,12 +52,12 @@ class Collector:
         held: Holding,
         on_update: Callable[[LaneUpdate], None],
         on_lie: Callable[[LieReport], None],
+        on_done: Callable[[], None],
         on_lane: Callable[[Lane], None] | None = None,
-    ) -> list[Lane]:
-        """Gathers one request's lanes; returns as soon as the last has ended, at the deadline at the latest.
+    ) -> Collection:
+        """One request's lanes, to be started.
 
-        A provider that is late, lost, silent or hostile is named by how its lane ended and is never an error here. When
-        this is cancelled every provider that was asked is told at once.
+        A provider that is late, lost, silent or hostile is named by how its lane ended and is never an error here.
 
         Args:
             wanted: The lanes, each provider once.
@@ -74,20 +68,13 @@ class Collector:
             on_update: Called for every lane when its first frames came and when it ended, from within the event loop;
                 it must return at once and not raise.
             on_lie: Called for every lie that was found, likewise.
+            on_done: Called once, when the last lane has ended, at the deadline at the latest; likewise.
             on_lane: Called with every lane as it ends, after ``on_update``, likewise; None: no one waits for them.
-
-        Returns:
-            The lanes in the order wanted.
-
-        Raises:
-            AlreadyExists: ``PUSH_EXPECTED``: another request waits for one of the pushes. No provider was asked.
         """
-        done = asyncio.Event()
         gathering = Gathering(
             fabric=self._fabric,
             conduct=self._conduct,
             clock=self._clock,
-            split=self._split,
             read=self._read,
             held=held,
             lane_bytes=self._lane_bytes,
@@ -97,13 +84,7 @@ class Collector:
             on_update=on_update,
             on_lie=on_lie,
         )
-        collection = Collection(wanted, gathering, done.set, on_lane)
-        try:
-            collection.start()
-            await done.wait()
-            return collection.lanes()
-        finally:
-            collection.close()
+        return Collection(wanted, gathering, on_done, on_lane)
 
 
 class Collection:
@@ -129,7 +110,8 @@ class Collection:
         """Opens every lane; pushed ones first, since only these can be refused.
 
         Raises:
-            AlreadyExists: Another request waits for one of the pushes. To be closed like one that started.
+            AlreadyExists: ``PUSH_EXPECTED``: another request waits for one of the pushes; no provider was asked. To be
+                closed like one that started.
         """
         if not self._lanes:
             self._on_done()

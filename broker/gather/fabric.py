@@ -18,17 +18,17 @@ every implementation, and one contract suite checks them on each:
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
+
+from msgspec import Struct
 
 from broker.core.scores import ScoreScale
 from broker.errors import BrokerError, Unavailable
 from broker.wire.events import Query, Violation
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class InstanceKey:
+class InstanceKey(Struct, frozen=True, gc=False, order=True):
     """Names one session of one replica of one provider.
 
     Attributes:
@@ -44,8 +44,7 @@ class InstanceKey:
     session: str
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class PushKey:
+class PushKey(Struct, frozen=True, gc=False, order=True):
     """Names what one provider delivers for one request.
 
     Attributes:
@@ -59,8 +58,7 @@ class PushKey:
     provider: str
 
 
-@dataclass(frozen=True, slots=True)
-class Push:
+class Push(Struct, frozen=True, gc=False):
     """A one-shot delivery, whole.
 
     Attributes:
@@ -170,8 +168,7 @@ class Instance(Protocol):
         """Ends the session, with that status; open queries end ``LOST``. Idempotent."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstanceStatus:
+class InstanceStatus(Struct, frozen=True, gc=False, kw_only=True):
     """One attached instance, as listed; the fields are those of :class:`Instance`."""
 
     key: InstanceKey

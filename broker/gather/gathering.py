@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
+
+from msgspec import Struct
 
 from broker.core.frames import Frame
 from broker.core.lanes import Grant, LaneUpdate, Lie, Unreadable
@@ -15,8 +18,21 @@ from broker.limits.shares import Holding
 from broker.wire.events import Query
 
 
-@dataclass(frozen=True, slots=True)
-class WantedLane:
+class Unread(Protocol):
+    """The frames of one batch, in the order sent; a part of them is read when it is asked for."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+
+    def __getitem__(self, part: slice, /) -> Sequence[Frame | Unreadable]:
+        """A part of them; what cannot be read costs nothing beside it."""
+
+
+ReadBatch = Callable[[bytes], Unread]
+"""Looks into a batch; raises ``BrokerError`` for bytes that are none."""
+
+
+class WantedLane(Struct, frozen=True, gc=False):
     """One lane that a request wants.
 
     Attributes:
@@ -39,8 +55,7 @@ class WantedLane:
         return self.grant if self.grant is not None else Grant(query.max_frames, query.max_tokens)
 
 
-@dataclass(frozen=True, slots=True)
-class LieReport:
+class LieReport(Struct, frozen=True, gc=False):
     """A provider lied. To be reported loudly; it holds nothing of any frame's content.
 
     Attributes:
@@ -66,8 +81,7 @@ class Gathering:
         fabric: Where instances and pushes are.
         conduct: Who lied how often.
         clock: Monotonic time.
-        split: Encoded frames of one batch, in the order sent; raises ``BrokerError`` for bytes that are no batch.
-        read: One encoded frame; never raises.
+        read: The frames of one batch; raises ``BrokerError`` for bytes that are no batch.
         held: What the request holds: the bytes of every batch take their room of it, and its owner gives it back.
         lane_bytes: Of all batches of one answer.
         query: What is asked, and the grant of every lane that has none of its own.
@@ -81,8 +95,7 @@ class Gathering:
     fabric: Fabric
     conduct: Conduct
     clock: Clock
-    split: Callable[[bytes], Iterable[bytes]]
-    read: Callable[[bytes], Frame | Unreadable]
+    read: ReadBatch
     held: Holding
     lane_bytes: int
     query: Query

@@ -30,7 +30,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
+
+from msgspec.structs import replace
 
 from broker.core.intake import LaneIntake
 from broker.core.lanes import Grant, Lane, LaneEnd, LaneUpdate
@@ -39,15 +41,22 @@ from broker.errors import BrokerError, ResourceExhausted
 from broker.gather.attempt import Attempt
 from broker.gather.clock import Timer
 from broker.gather.fabric import Ending, Ref
-from broker.gather.gathering import Gathering, LieReport, WantedLane
+from broker.gather.gathering import Gathering, LieReport, Unread, WantedLane
 from broker.gather.quarantine import Permit, Withheld
 
 SOON = 1.0
 """Seconds after which a provider that was busy may have room again."""
 
+TURN_FRAMES = 256
+TURN_BYTES = 1024 * 1024
+"""Frames of a batch, and about how many bytes, that are read and checked before anything else has its turn: a few
+milliseconds' work."""
+
 
 class OpenLane:
     """A lane until it has ended; then ``on_end`` gets it, once, and nothing of its frames is kept here."""
+
+    __slots__ = ("_attempts", "_ended", "_gathering", "_hedge", "_on_end", "_permit", "_told", "_tried", "wanted")
 
     def __init__(self, wanted: WantedLane, gathering: Gathering, on_end: Callable[[Lane], None]) -> None:
         self.wanted = wanted
@@ -104,6 +113,8 @@ class OpenLane:
     def abandon(self) -> None:
         """The request is over: stops whatever is still running for this lane. Idempotent."""
         self._stop()
+        # They hold the lane: in a circle all of it would stay in memory until the collector comes round.
+        self._attempts = []
         if self._permit is not None:
             self._gathering.conduct.settle(self._permit, None)
             self._permit = None
@@ -115,27 +126,47 @@ class OpenLane:
 
     def received(self, attempt: Attempt, data: bytes) -> None:
         """A batch came."""
-        intake = attempt.intake
-        assert intake is not None, "a sink is called after ask has returned, or after begin"
+        gathering = self._gathering
         attempt.bytes += len(data)
-        if attempt.bytes > self._gathering.lane_bytes:
-            self._failed(attempt, LaneEnd.FAILED, f"it sent more than the {self._gathering.lane_bytes} bytes of a lane")
+        if attempt.bytes > gathering.lane_bytes:
+            text = f"it sent more than the {gathering.lane_bytes} bytes of a lane"
+            attempt.then(partial(self._failed, attempt, LaneEnd.FAILED, text))
             return
         try:
-            self._gathering.held.take(len(data))
+            gathering.held.take(len(data))
         except ResourceExhausted as error:
-            self._no_room(attempt, error.message)
+            attempt.then(partial(self._no_room, attempt, error.message))
             return
+        attempt.then(partial(self._look_into, attempt, data))
+
+    def _look_into(self, attempt: Attempt, data: bytes) -> None:
         try:
-            frames = self._gathering.split(data)
+            frames = self._gathering.read(data)
         except BrokerError as error:
             self._failed(attempt, LaneEnd.FAILED, f"a batch could not be read: {error.message}")
             return
-        if intake.take(map(self._gathering.read, frames)) is not None:
+        count = len(frames)
+        self._take(attempt, frames, 0, max(1, min(TURN_FRAMES, count * TURN_BYTES // max(1, len(data)))))
+
+    def _take(self, attempt: Attempt, frames: Unread, start: int, size: int) -> None:
+        """Takes some of a batch's frames, and the rest when others have had their turn."""
+        intake = attempt.intake
+        if intake is None:
+            # Stopped since the turn before.
+            return
+        # No more are read than show that there are too many.
+        end = min(len(frames), start + intake.grant.max_frames + 1 - intake.offered)
+        intake.take(frames[start : min(start + size, end)], goes_on=start > 0)
+        if start + size < end:
+            attempt.pause()
+            self._gathering.clock.call_soon(partial(self._take, attempt, frames, start + size, size))
+            return
+        if intake.lie is not None:
             self._finish(attempt, LaneEnd.REFUSED)
         elif not self._told and intake.offered > 0:
             self._told = True
             self._gathering.on_update(LaneUpdate(self.wanted.provider, None, intake.offered))
+        attempt.resume()
 
     def _no_room(self, attempt: Attempt, message: str) -> None:
         if self._permit is not None:
@@ -224,7 +255,9 @@ class OpenLane:
         intake = attempt.intake
         assert intake is not None, "a sink is called after ask has returned, or after begin"
         lane = intake.close(end, message)
-        self._conclude(replace(lane, trimmed_to=None if attempt.ref is not None else self.wanted.grant), attempt)
+        if attempt.ref is None:
+            lane = replace(lane, trimmed_to=self.wanted.grant)
+        self._conclude(lane, attempt)
 
     def _conclude(self, lane: Lane, attempt: Attempt | None) -> None:
         """Ends the lane; ``attempt`` is the one that it was taken from, None where no one was asked."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from broker.core.scores import ScoreScale
 from broker.errors import Aborted, ResourceExhausted
@@ -37,8 +38,7 @@ REPLACEMENT_WINDOW = 60.0
 _Replica = tuple[str, str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class LocalRef:
+class LocalRef(Struct, frozen=True, gc=False):
     """An instance of this process."""
 
     key: InstanceKey
@@ -118,12 +118,18 @@ class LocalFabric:
 
     def pick(self, provider: str, tried: Collection[Ref], /) -> tuple[LocalRef | None, int]:
         """See :meth:`broker.gather.fabric.Fabric.pick`."""
-        untried = [offered for offered in self._providers.get(provider, {}).values() if offered.ref not in tried]
-        free = [offered for offered in untried if offered.instance.in_flight < offered.instance.max_in_flight]
-        if not free:
-            return None, sum(offered.instance.in_flight for offered in untried)
-        best = min(free, key=lambda offered: (offered.instance.in_flight, offered.turn))
-        return best.ref, best.instance.in_flight
+        best: _Offered | None = None
+        least = busy = 0
+        for offered in self._providers.get(provider, {}).values():
+            if offered.ref in tried:
+                continue
+            load = offered.instance.in_flight
+            busy += load
+            if load >= offered.instance.max_in_flight:
+                continue
+            if best is None or (load, offered.turn) < (least, best.turn):
+                best, least = offered, load
+        return (None, busy) if best is None else (best.ref, least)
 
     def ask(self, ref: Ref, query: Query, deadline: float, sink: Sink, /) -> Handle:
         """See :meth:`broker.gather.fabric.Fabric.ask`."""
@@ -274,12 +280,14 @@ class _Answer:
 
     def cancel(self) -> None:
         """From the asker."""
+        # The instance's side of it holds this one: a circle, until it is let go of.
+        instance, self.instance = self.instance, None
         if self._sink is None:
             return
         self._sink = None
         self._gone(self)
-        if self.instance is not None:
-            self.instance.cancel()
+        if instance is not None:
+            instance.cancel()
 
     def reject(self, violations: Sequence[Violation], /) -> None:
         """From the asker."""

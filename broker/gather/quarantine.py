@@ -20,8 +20,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from math import ceil
 
+from msgspec import Struct
+
 from broker.core.lanes import LaneEnd
-from broker.gather.circuit import Circuit, CircuitRules, Entry
+from broker.gather.circuit import FREE, Circuit, CircuitRules, Entry
 from broker.gather.clock import Clock
 
 SOON = 1.0
@@ -76,8 +78,7 @@ class SitOuts:
         return remaining
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Permit:
+class Permit(Struct, frozen=True, gc=False, eq=False):
     """One request's leave to ask one provider.
 
     Attributes:
@@ -93,8 +94,7 @@ class Permit:
     since: float
 
 
-@dataclass(frozen=True, slots=True)
-class Withheld:
+class Withheld(Struct, frozen=True, gc=False):
     """Why a provider may not be asked now.
 
     Attributes:
@@ -146,10 +146,10 @@ class Conduct:
     def admit(self, provider: str, *, pushed: bool = False) -> Permit | Withheld:
         """Leave to ask a provider, or to wait for what it pushes; to be given to :meth:`settle` when its lane ends."""
         now, record = self._clock.time(), self._record(provider)
-        trial, circuit = False, Circuit(self._clock.time, self._rules.circuit)
-        if record is not None:
-            trial, circuit = not record.proven, record.circuit
-        if record is not None and trial and (record.trial is not None or now < record.until):
+        if record is None:
+            return Permit(provider, False, None if pushed else FREE, now)
+        trial, circuit = not record.proven, record.circuit
+        if trial and (record.trial is not None or now < record.until):
             return Withheld(LaneEnd.QUARANTINED, "sits out for an earlier lie; its trial is running", SOON)
         entry = None if pushed else circuit.enter()
         if entry is None and not pushed:
@@ -157,7 +157,7 @@ class Conduct:
             text = f"circuit open: it failed {circuit.failures} times in a row and is tried again in {seconds:g} s"
             return Withheld(LaneEnd.FAILED, text, seconds)
         permit = Permit(provider, trial, entry, now)
-        if record is not None and trial:
+        if trial:
             record.trial = permit
         return permit
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from broker.core.scores import ScoreScale
 from broker.errors import ConfigError, FailedPrecondition, ResourceExhausted
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownProvider:
+class KnownProvider(Struct, frozen=True, gc=False, kw_only=True):
     """One provider.
 
     Attributes:

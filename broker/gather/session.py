@@ -1,9 +1,9 @@
 """The protocol of one attached provider, with no I/O in it.
 
 Whoever owns the connection hands what arrives to :meth:`ProviderSession.receive`, sends what
-:meth:`ProviderSession.next_event` gives, and when that gives None ends the connection with
-:attr:`ProviderSession.error`, or well where there is none. When the connection ends, for whatever reason, it calls
-:meth:`ProviderSession.close`.
+:meth:`ProviderSession.take` gives whenever it is notified, and once the session is CLOSED and all of it was sent, ends
+the connection with :attr:`ProviderSession.error`, or well where there is none. When the connection ends, for whatever
+reason, it calls :meth:`ProviderSession.close`.
 
 =========  ================  ===============================================================================
 state      event             what happens
@@ -40,7 +40,7 @@ Design: h11 (``_state.py``): a protocol as a state machine over events, tested w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from enum import Enum, auto
 
 from broker.core.scores import UNIT, ScoreScale
@@ -72,7 +72,6 @@ NOT_OPEN = Violation(
 )
 """One text for queries that are unknown, finished or another's, so that it tells nothing of which."""
 
-
 RETIRED_LINGER = 1.0
 """Seconds that a retired session with nothing open stays, so that the last verdict reaches the provider."""
 
@@ -84,6 +83,10 @@ class State(Enum):
     OPEN = auto()
     DETACHED = auto()
     CLOSED = auto()
+
+
+def _unheard() -> None:
+    """Tells no one."""
 
 
 class ProviderSession:
@@ -98,6 +101,7 @@ class ProviderSession:
         max_in_flight: Queries that it takes at once.
         last_seen: When it was last heard from, in seconds since the epoch.
         renewing: Whether it was told to make place for a newer session of its replica, and is asked until then.
+        state: Where it stands.
     """
 
     def __init__(
@@ -108,6 +112,7 @@ class ProviderSession:
         session_id: str,
         new_query_id: Callable[[], str],
         now: Callable[[], float],
+        notify: Callable[[], None] = _unheard,
         tenant: str = "",
         outbox_limit: int = 1024,
         linger: float = 10.0,
@@ -120,6 +125,8 @@ class ProviderSession:
             session_id: The broker's name for it.
             new_query_id: Makes ids that no other query of the broker's has or will have, and no one can guess.
             now: Seconds since the epoch.
+            notify: Called when there is something to send, and when the session is over, from within other calls. It
+                may close the session and nothing else.
             tenant: Whose provider it is.
             outbox_limit: Events that may wait to be sent, beside one for each query that it takes at once.
             linger: Seconds that a detached session may stay with nothing open.
@@ -136,19 +143,15 @@ class ProviderSession:
         self._clock = clock
         self._new_query_id = new_query_id
         self._now = now
+        self._notify = notify
         self._linger = linger
         self._linger_timer: Timer | None = None
-        self._state = State.NEW
+        self.state = State.NEW
         self._drained = False
         self._retired = False
         self._open: dict[str, Asked] = {}
-        self._answerable: frozenset[str] = frozenset()
+        self._answerable: Container[str] = ()
         self._outbox = Outgoing(outbox_limit, clock, self._open)
-
-    @property
-    def state(self) -> State:
-        """Where it stands."""
-        return self._state
 
     @property
     def in_flight(self) -> int:
@@ -161,53 +164,65 @@ class ProviderSession:
         Returns:
             Whether it was of any use; if not, more of the same may come as fast as the provider can send.
         """
-        if self._state is State.CLOSED:
+        if self.state is State.CLOSED:
             return True
         self.last_seen = self._now()
         match event:
-            case Hello():
-                self._attach(event)
             case Batch() | LaneEnded():
                 return self._answer(event)
+            case Hello():
+                self._attach(event)
             case Detached():
                 self._detach(event)
-            case Malformed() if self._state is State.NEW:
+            case Malformed() if self.state is State.NEW:
                 self.close(InvalidArgument(event.reason, event.message))
             case Malformed():
-                self._put(Rejection(event.query_id, (Violation(event.reason, event.message),)))
+                self.say(Rejection(event.query_id, (Violation(event.reason, event.message),)))
                 return False
         return True
 
     def take(self) -> Outbound | None:
         """The next event to send; None: there is none now."""
-        return self._outbox.event()
-
-    async def next_event(self) -> Outbound | None:
-        """The next event to send, waiting for one; None: the session is over. For one writer; safe to cancel."""
-        return await self._outbox.next_event()
+        return self._outbox.take()
 
     def ask(self, query: Query, deadline: float, sink: Sink, /) -> Asked:
         """Sends a query; the sink may be ended before this returns."""
-        asked = Asked(self._new_query_id(), query, deadline, sink, self._cancel, self._put)
-        if self._state is State.OPEN:
+        asked = Asked(self._new_query_id(), query, deadline, sink, self)
+        if self.state is State.OPEN:
             self._open[asked.query_id] = asked
-            self._put(asked)
+            self.say(asked)
         else:
             sink.end(Ending.LOST, "the instance takes no more queries")
         return asked
 
+    def say(self, item: Outbound | Asked) -> None:
+        """Has something sent; where too much waits already, the session ends."""
+        if self._outbox.put(item):
+            self._notify()
+            return
+        self._outbox.close(discard=True)
+        message = f"{self._outbox.limit} events wait to be read; read the session as they come"
+        self.close(ResourceExhausted("SLOW_CONSUMER", message, quota="session outbox", retry_after=1.0))
+
+    def cancel(self, asked: Asked) -> None:
+        """Takes back a query of its own; the provider is told if it was asked."""
+        if self._open.get(asked.query_id) is asked:
+            self._forget(asked)
+            if asked.sent:
+                self.say(Cancel(asked.query_id))
+
     def drain(self, remaining_ms: int, /) -> None:
         """Tells the provider that the broker stops in so many milliseconds; it is asked no more."""
-        if self._state is State.OPEN:
+        if self.state is State.OPEN:
             self._fabric.withdraw(self)
             self._drained = True
-            self._put(Draining(remaining_ms))
+            self.say(Draining(remaining_ms))
 
     def renew(self, remaining_ms: int) -> None:
         """Tells the provider to attach anew within so many milliseconds; until it does it is asked as before."""
-        if self._state is State.OPEN and not (self._drained or self._retired):
+        if self.state is State.OPEN and not (self._drained or self._retired):
             self.renewing = True
-            self._put(Draining(remaining_ms))
+            self.say(Draining(remaining_ms))
 
     def retire(self) -> None:
         """Asks no more; what is open is finished, then the session ends well. Idempotent."""
@@ -222,9 +237,9 @@ class ProviderSession:
             error: What to end the connection with; None: nothing went wrong, or there is no connection any more.
             ending: How open queries end.
         """
-        if self._state is State.CLOSED:
+        if self.state is State.CLOSED:
             return
-        self._state = State.CLOSED
+        self.state = State.CLOSED
         self.error = error
         self._fabric.withdraw(self)
         if self._linger_timer is not None:
@@ -235,9 +250,12 @@ class ProviderSession:
         reason = "the instance was lost before it ended its answer" if error is None else error.message
         for asked in left:
             asked.sink.end(ending, reason)
+        # For the last time. Whoever carries the session holds it too: a circle, which would keep both.
+        notify, self._notify = self._notify, _unheard
+        notify()
 
     def _attach(self, hello: Hello) -> None:
-        if self._state is not State.NEW:
+        if self.state is not State.NEW:
             self._out_of_order(hello)
             return
         self.key = InstanceKey(self.key.tenant, hello.provider, hello.instance, self.key.session)
@@ -246,9 +264,9 @@ class ProviderSession:
         self.scale = hello.scale
         self.max_in_flight = hello.max_in_flight
         self._outbox.limit += hello.max_in_flight
-        self._state = State.OPEN
+        self.state = State.OPEN
         # Queued before the offer: from then on queries may come, and Welcome is the first message.
-        self._put(Welcome(self.key.session))
+        self.say(Welcome(self.key.session))
         try:
             self._fabric.offer(self)
         except BrokerError as error:
@@ -258,10 +276,10 @@ class ProviderSession:
     def _answer(self, event: Batch | LaneEnded) -> bool:
         asked = self._open.get(event.query_id)
         if asked is None or not asked.sent:
-            if self._state is State.NEW or (self._state is State.DETACHED and event.query_id not in self._answerable):
+            if self.state is State.NEW or (self.state is State.DETACHED and event.query_id not in self._answerable):
                 self._out_of_order(event)
             else:
-                self._put(Rejection(event.query_id, (NOT_OPEN,)))
+                self.say(Rejection(event.query_id, (NOT_OPEN,)))
             return False
         if isinstance(event, Batch):
             asked.sink.batch(event.data, False)
@@ -272,10 +290,10 @@ class ProviderSession:
         return True
 
     def _detach(self, event: Detached) -> None:
-        if self._state is not State.OPEN:
+        if self.state is not State.OPEN:
             self._out_of_order(event)
             return
-        self._state = State.DETACHED
+        self.state = State.DETACHED
         self._fabric.withdraw(self)
         unsent = [asked for asked in self._open.values() if not asked.sent]
         for asked in unsent:
@@ -287,22 +305,9 @@ class ProviderSession:
 
     def _out_of_order(self, event: Inbound) -> None:
         said = type(event).__name__
-        state = "before Hello" if self._state is State.NEW else f"in state {self._state.name}"
+        state = "before Hello" if self.state is State.NEW else f"in state {self.state.name}"
         message = f"{said} {state}: say Hello first and once, and after Detach only what finishes open queries"
         self.close(FailedPrecondition("PROTOCOL_ORDER", message), ending=Ending.FAILED)
-
-    def _put(self, item: Outbound | Asked) -> None:
-        if self._outbox.put(item):
-            return
-        self._outbox.close(discard=True)
-        message = f"{self._outbox.limit} events wait to be read; read the session as they come"
-        self.close(ResourceExhausted("SLOW_CONSUMER", message, quota="session outbox", retry_after=1.0))
-
-    def _cancel(self, asked: Asked) -> None:
-        if self._open.get(asked.query_id) is asked:
-            self._forget(asked)
-            if asked.sent:
-                self._put(Cancel(asked.query_id))
 
     def _forget(self, asked: Asked) -> None:
         del self._open[asked.query_id]
@@ -310,8 +315,8 @@ class ProviderSession:
 
     def _rest(self) -> None:
         """With nothing left to answer, a session that is asked no more is given a while, then ends."""
-        detached = self._state is State.DETACHED
-        leaving = detached or (self._retired and self._state is State.OPEN)
+        detached = self.state is State.DETACHED
+        leaving = detached or (self._retired and self.state is State.OPEN)
         if leaving and not self._open and self._linger_timer is None:
             linger = self._linger if detached else RETIRED_LINGER
             self._linger_timer = self._clock.call_at(self._clock.time() + linger, self.close)

@@ -10,9 +10,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from broker.errors import ResourceExhausted
+from broker.limits import garbage
 
 CHECK_SECONDS = 0.02
 """Between two readings; one takes about 10 µs, and a broker can take in a few MiB meanwhile."""
+
+RECLAIM_SECONDS = 300.0
+"""Between two times that garbage is looked for, since it takes up to a second and may find none."""
 
 RETRY_AFTER = 1.0
 """Seconds after which requests in flight may have ended."""
@@ -41,15 +45,20 @@ class MemoryWatch:
         resident: Gives the bytes that it has now.
     """
 
-    def __init__(self, limit: int, shed_at: float, resident: Callable[[], int]) -> None:
+    def __init__(
+        self, limit: int, shed_at: float, resident: Callable[[], int], reclaim: Callable[[], object] = garbage.reclaim
+    ) -> None:
         """Watches a process.
 
         Args:
             limit: Bytes that it may have.
             shed_at: The part of them from which on new work is refused, above 0 and at most 1.
             resident: Bytes that it has now.
+            reclaim: Frees what can be freed, before work is refused.
         """
         self.resident = resident
+        self._reclaim = reclaim
+        self._reclaimed_at: float | None = None
         self._read_at: float | None = None
         self._bytes = 0
         self.configure(limit, shed_at)
@@ -64,7 +73,14 @@ class MemoryWatch:
         if self._read_at is None or now - self._read_at >= CHECK_SECONDS:
             self._read_at = now
             self._bytes = self.resident()
+            if self._bytes >= self.threshold and self._is_due(now):
+                self._reclaimed_at = now
+                self._reclaim()
+                self._bytes = self.resident()
         return self._bytes >= self.threshold
+
+    def _is_due(self, now: float) -> bool:
+        return self._reclaimed_at is None or now - self._reclaimed_at >= RECLAIM_SECONDS
 
     def check(self, now: float) -> None:
         """Refuses new work where the process is too large for it.

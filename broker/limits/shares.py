@@ -77,12 +77,13 @@ class Shares:
         if not amount:
             # A holder may have more than would be given to it now: others have come since.
             return
-        after = self.held(holder) + amount
-        if after > self.each:
-            raise self._refusal(self._each_key, f"{self.held(holder)} of your {self.each} {self.name} are taken")
+        held = self._held.get(holder, 0)
+        if held + amount > self.each:
+            raise self._refusal(self._each_key, f"{held} of your {self.each} {self.name} are taken")
         # At least as much as is free; so much more that one alone reaches its own bound.
         beside = self.total - self.each
-        if self.used + amount > self.total or after * beside > max(beside, self.each) * (self.total - self.used):
+        free = self.total - self.used
+        if amount > free or (held + amount) * beside > max(beside, self.each) * free:
             # Without numbers: they would tell one of what others do.
             raise self._refusal(self._total_key, f"too many {self.name} are taken by all together")
 
@@ -95,7 +96,7 @@ class Shares:
         self.check(holder, amount)
         if amount:
             self.used += amount
-            self._held[holder] = self.held(holder) + amount
+            self._held[holder] = self._held.get(holder, 0) + amount
 
     def give(self, holder: str, amount: int = 1) -> None:
         """Gives back what was taken; a holder of nothing is forgotten."""
@@ -143,10 +144,10 @@ class Holding:
         Raises:
             ResourceExhausted: There is no room for it; what was taken before stays.
         """
-        more = max(0, amount - self._spare)
-        self._shares.take(self._holder, more)
-        self._spare -= amount - more
-        self.amount += more
+        spared = min(amount, self._spare)
+        self._shares.take(self._holder, amount - spared)
+        self._spare -= spared
+        self.amount += amount - spared
 
     def reserve(self, amount: int) -> None:
         """Takes what will be needed later, so that it is there then.

@@ -7,8 +7,11 @@ stage reports everything that it found wrong at once.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from heapq import nsmallest
+
+from contextbroker.v1 import context_service_pb2 as pb
+from msgspec.structs import replace
 
 from broker.core.floors import floor_violations
 from broker.core.handles import RankingPlugin
@@ -58,8 +61,11 @@ class Admitted:
     collect_seconds: float
 
 
-def read(data: bytes, config: Config) -> ComposeCall:
+def read(data: bytes, config: Config) -> tuple[ComposeCall, pb.ComposeRequest]:
     """A serialized ``ComposeRequest`` that its schema allows. Touches nothing but its arguments.
+
+    Returns:
+        The call; and the request as it was sent, without its inline lanes.
 
     Raises:
         InvalidArgument: It does not parse, holds what the contract does not know, or breaks a constraint.
@@ -74,7 +80,8 @@ def read(data: bytes, config: Config) -> ComposeCall:
     violations = violations_of(message)
     if violations:
         raise InvalidArgument.of(violations)
-    return call
+    message.ClearField("inline_lanes")
+    return call, message
 
 
 def inline_lanes(call: ComposeCall, config: Config) -> tuple[Lane, ...]:
@@ -148,17 +155,16 @@ def admit(
     ]
     if violations:
         raise InvalidArgument.of([_with_names(each, scales.keys()) for each in violations])
-    wanted = tuple(_wanted(call, request_id, tenant, registry))
-    if len(wanted) + len(inline) > limits.max_lanes:
+    names = _lane_names(call, registry)
+    if len(names) + len(inline) > limits.max_lanes:
         raise ResourceExhausted(
             "LANES_LIMIT",
-            f"this request would open {len(wanted) + len(inline)} lanes, and {limits.max_lanes} are allowed; name the "
+            f"this request would open {len(names) + len(inline)} lanes, and {limits.max_lanes} are allowed; name the "
             "providers that are wanted",
             quota="limits.max_lanes",
             retry_after=30.0,
         )
     most = Grant(limits.lane_frames, limits.lane_tokens)
-    names = [lane.provider for lane in wanted]
     grants = lane_grants(request.budget_split, request.max_tokens, names, call.budget_weights, most)
     query = Query(
         goal=call.goal,
@@ -169,11 +175,20 @@ def admit(
         max_tokens=limits.lane_tokens,
         as_of=request.as_of,
     )
+    wanted = [
+        WantedLane(
+            name,
+            PushKey(tenant, request_id, name) if name in call.expect_pushes else None,
+            known[name],
+            _capped(grants[name], name, config),
+        )
+        for name in names
+    ]
     return Admitted(
         call=call,
         request=request,
         query=query,
-        wanted=tuple(replace(lane, grant=_capped(grants[lane.provider], lane.provider, config)) for lane in wanted),
+        wanted=tuple(wanted),
         inline=inline,
         collect_seconds=limits.collect_seconds if call.collect_timeout is None else call.collect_timeout,
     )
@@ -281,16 +296,10 @@ def _naming(call: ComposeCall, registry: Registry) -> Iterator[FieldViolation]:
         yield FieldViolation(f"inline_lanes[{index}].provider_id", "LANE_NAME", problem)
 
 
-def _wanted(call: ComposeCall, request_id: str, tenant: str, registry: Registry) -> Iterator[WantedLane]:
-    """The lanes to gather, in lane order."""
+def _lane_names(call: ComposeCall, registry: Registry) -> list[str]:
+    """The providers whose lanes are gathered, in lane order; of a checked request, so that all of them are known."""
     asked: Collection[str] = ()
     if not call.no_providers:
         asked = (*call.required_providers, *(call.providers or registry.attached()))
     own = {lane.provider for lane in call.inline_lanes}
-    for name in registry.in_lane_order({*call.expect_pushes, *asked} - own):
-        provider = registry.get(name)
-        scale = None if provider is None else provider.scale
-        if name in call.expect_pushes:
-            yield WantedLane(name, PushKey(tenant, request_id, name), scale)
-        elif provider is not None:
-            yield WantedLane(name, None, scale)
+    return registry.in_lane_order({*call.expect_pushes, *asked} - own)

@@ -6,10 +6,10 @@ import asyncio
 import math
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
+from contextbroker.v1 import context_service_pb2 as pb
+from msgspec.structs import replace
 from structlog.contextvars import bound_contextvars
 
 from broker.core.compose import compose, finish, overhead
@@ -27,7 +27,7 @@ from broker.rpc import admission, outcome
 from broker.rpc.admission import Admitted
 from broker.rpc.gathering import gather
 from broker.rpc.handlers import Serving, only_message
-from broker.rpc.large import in_thread_if, is_large, serialized
+from broker.rpc.large import THREAD_LANES, in_thread_if, is_large
 from broker.rpc.ranking import PluginRanker
 from broker.rpc.recording import Recorder
 from broker.rpc.reranking import Rerankers
@@ -35,23 +35,22 @@ from broker.rpc.snapshots import Snapshots
 from broker.rpc.streams import Stream
 from broker.rpc.told import composition_told
 from broker.settings import Config
-from broker.wire.compositions import end_message
-from broker.wire.encoded import encoded_body
+from broker.wire.compositions import KINDS, encoded_end, encoded_parts, response_of
+from broker.wire.encoded_audits import encoded_audit
 from broker.wire.requests import ComposeCall
 from broker.wire.updates import Accepted, LaneSource, OpenedLane, accepted_message
 
 THREAD_BYTES = 16 * 1024
 """From so many bytes on a request is read in a thread: long lists take a microsecond a byte to check."""
 
-AHEAD_BYTES = 192 * 1024
-"""So many bytes of an answer's messages, or one message more, are made before they are sent: going into a thread for
-each would take longer than making it."""
-
 LAST_WORD = 0.03
 """Seconds of the caller's own deadline that are kept to say how an answer ended."""
 
 DRAIN_RETRY = 1.0
 """Seconds after which another broker, or this one started again, may take the request."""
+
+Read = tuple[ComposeCall, pb.ComposeRequest, tuple[Lane, ...]]
+"""A request as a value, as it was sent but for its inline lanes, and these."""
 
 
 class Composer:
@@ -77,6 +76,7 @@ class Composer:
         self._plugins = PluginRanker(policy, config.limits.rank_seconds)
         # Places of their own: those that snapshots hold are never missing where an answer is made.
         self._snapshot_plugins = PluginRanker(policy, config.limits.rank_seconds)
+        self._place = {name: place for place, name in enumerate(policy.lane_order)}
         self._draining = False
 
     @property
@@ -95,82 +95,91 @@ class Composer:
         started = asyncio.get_running_loop().time()
         with self._serving.quotas.request(stream.caller):
             self._serving.work()
-            call, inline = await in_thread_if(len(data) >= THREAD_BYTES, self._read, data)
+            read = await in_thread_if(len(data) >= THREAD_BYTES, self._read, data)
             # Frames are values from here on; a caller that reads slowly does not keep their bytes too.
             del data
-            await self._answer(stream, call, inline, started)
+            await self._answer(stream, read, started)
 
-    async def _answer(self, stream: Stream, call: ComposeCall, inline: tuple[Lane, ...], started: float) -> None:
+    async def _answer(self, stream: Stream, read: Read, started: float) -> None:
         # Asked again, since providers were let go when draining began: better no answer than one without them.
         self._refuse_when_draining()
         tenant = self._tenants.of(stream.caller.tenant)
-        request_id = call.request_id or secrets.token_hex(16)
+        request_id = read[0].request_id or secrets.token_hex(16)
         stream.noted["request_id"] = request_id
-        with _reserved(tenant, request_id), bound_contextvars(request_id=request_id):
-            admitted = admission.admit(
-                call,
-                inline,
-                request_id,
-                tenant.name,
-                self._config,
-                tenant.registry,
-                self._rerankers.names,
-                self._policy,
-            )
-            self._check_feasible(admitted)
-            granted = (lane.granted(admitted.query).max_tokens for lane in admitted.wanted)
-            self._serving.quotas.reserve(stream.held, granted)
-            composition_id = new_id()
-            await stream.send(
-                accepted_message(Accepted(composition_id, request_id, self._opened(admitted))).SerializeToString()
-            )
-            answer_by = self._answer_by(started, stream.deadline)
-            until = self._deadline(started, admitted, answer_by)
-            snapshots = self._snapshots(stream, admitted, until, composition_id, request_id) if call.snapshots else None
-            lanes = [*await gather(stream, tenant, admitted, until, snapshots, self._serving.observing), *inline]
-            gathered = asyncio.get_running_loop().time()
-            stream.held.settle()
-            failure = outcome.failure(lanes, call.required_providers, admitted.request.partial_lanes)
-            if failure is not None:
-                stream.noted["composition_id"] = composition_id
-                stream.noted["lanes"] = {lane.provider: outcome.ending(lane) for lane in lanes}
-                # What was said of the lanes explains it; a status overtakes what still waits to be written.
-                await stream.flush()
-                raise failure
-            large = is_large(lanes)
-            with self._serving.observing.tracing.part("compose"):
-                composed_of = await self._composed(
-                    self._plugins, lanes, call, admitted.request, answer_by, stream.deadline, large
-                )
-            composition = replace(composed_of, composition_id=composition_id, request_id=request_id)
-            composed = asyncio.get_running_loop().time()
-            parts: list[bytes] = []
-            messages = encoded_body(composition)
-            while made := await in_thread_if(large, _next, messages):
-                for kind, part in made:
-                    await stream.send(part)
-                    if self._recorder.keeps(kind):
-                        parts.append(part)
-            recording = asyncio.get_running_loop().time()
-            wait = _record_by(answer_by, stream.deadline)
-            state = await self._recorder.record(
-                composition, call, stream.caller, parts, lanes=lanes, until=wait, large=large
-            )
-            recorded = asyncio.get_running_loop().time() - recording
-            composition = replace(composition, audit_state=state)
-            await stream.send(await in_thread_if(large, _end, composition))
-            await stream.flush()
-            stages = {
-                "gathering": gathered - started,
-                "composing": composed - gathered,
-                "sending": asyncio.get_running_loop().time() - composed - recorded,
-                "recording": recorded,
-            }
-            composition_told(self._serving.observing, composition, stages, {lane.provider for lane in inline})
+        _reserve(tenant, request_id)
+        try:
+            with bound_contextvars(request_id=request_id):
+                await self._composition(stream, tenant, read, request_id, started)
+        finally:
+            tenant.requests.discard(request_id)
 
-    def _read(self, data: bytes) -> tuple[ComposeCall, tuple[Lane, ...]]:
-        call = admission.read(data, self._config)
-        return call, admission.inline_lanes(call, self._config)
+    async def _composition(self, stream: Stream, tenant: Tenant, read: Read, request_id: str, started: float) -> None:
+        call, asked, inline = read
+        admitted = admission.admit(
+            call,
+            inline,
+            request_id,
+            tenant.name,
+            self._config,
+            tenant.registry,
+            self._rerankers.names,
+            self._policy,
+        )
+        self._check_feasible(admitted)
+        granted = (lane.granted(admitted.query).max_tokens for lane in admitted.wanted)
+        self._serving.quotas.reserve(stream.held, granted)
+        composition_id = new_id()
+        await stream.send(
+            accepted_message(Accepted(composition_id, request_id, self._opened(admitted))).SerializeToString()
+        )
+        answer_by = self._answer_by(started, stream.deadline)
+        until = self._deadline(started, admitted, answer_by)
+        snapshots = self._snapshots(stream, admitted, until, composition_id, request_id) if call.snapshots else None
+        lanes = [*await gather(stream, tenant, admitted, until, snapshots, self._serving.observing), *inline]
+        gathered = asyncio.get_running_loop().time()
+        stream.held.settle()
+        failure = outcome.failure(lanes, call.required_providers, admitted.request.partial_lanes)
+        if failure is not None:
+            stream.noted["composition_id"] = composition_id
+            stream.noted["lanes"] = {lane.provider: outcome.ending(lane) for lane in lanes}
+            # What was said of the lanes explains it; a status overtakes what still waits to be written.
+            await stream.flush()
+            raise failure
+        large = is_large(lanes)
+        with self._serving.observing.tracing.part("compose"):
+            composed_of = await self._composed(
+                self._plugins, lanes, call, admitted.request, answer_by, stream.deadline, large
+            )
+        composition = replace(composed_of, composition_id=composition_id, request_id=request_id)
+        composed = asyncio.get_running_loop().time()
+        parts: list[bytes] = []
+        kinds = [kind for kind in KINDS if self._recorder.keeps(kind)]
+        # Each is made when those before are on their way: all may be many; one takes a few milliseconds at most.
+        for part in encoded_parts(composition):
+            await stream.send(part.response())
+            if kept := part.joined(kinds):
+                parts.append(kept)
+        audit = await in_thread_if(len(lanes) >= THREAD_LANES, encoded_audit, composition.summary, composition.usage)
+        recording = asyncio.get_running_loop().time()
+        wait = _record_by(answer_by, stream.deadline)
+        state = await self._recorder.record(
+            composition, asked, stream.caller, parts, audit, lanes=lanes, until=wait, large=large
+        )
+        recorded = asyncio.get_running_loop().time() - recording
+        composition = replace(composition, audit_state=state)
+        await stream.send(response_of(encoded_end(composition, audit)))
+        await stream.flush()
+        stages = {
+            "gathering": gathered - started,
+            "composing": composed - gathered,
+            "sending": asyncio.get_running_loop().time() - composed - recorded,
+            "recording": recorded,
+        }
+        composition_told(self._serving.observing, composition, stages, {lane.provider for lane in inline})
+
+    def _read(self, data: bytes) -> Read:
+        call, asked = admission.read(data, self._config)
+        return call, asked, admission.inline_lanes(call, self._config)
 
     def _refuse_when_draining(self) -> None:
         if self._draining:
@@ -241,8 +250,8 @@ class Composer:
             OpenedLane(lane.provider, LaneSource.INLINE, inline.max_frames, inline.max_tokens)
             for lane in admitted.inline
         ]
-        order = {name: place for place, name in enumerate(self._policy.lane_order)}
-        return tuple(sorted(lanes, key=lambda lane: (order.get(lane.provider, len(order)), lane.provider)))
+        last = len(self._place)
+        return tuple(sorted(lanes, key=lambda lane: (self._place.get(lane.provider, last), lane.provider)))
 
     def _snapshots(
         self, stream: Stream, admitted: Admitted, until: float, composition_id: str, request_id: str
@@ -263,27 +272,13 @@ class Composer:
         )
 
 
-@contextmanager
-def _reserved(tenant: Tenant, request_id: str) -> Iterator[None]:
+def _reserve(tenant: Tenant, request_id: str) -> None:
     if request_id in tenant.requests:
         text = "a request of this request_id is running; give each its own, or none"
         raise AlreadyExists(
             "REQUEST_ID_IN_USE", text, violations=[FieldViolation("request_id", "REQUEST_ID_IN_USE", text)]
         )
     tenant.requests.add(request_id)
-    try:
-        yield
-    finally:
-        tenant.requests.discard(request_id)
-
-
-def _next(messages: Iterator[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
-    """The next messages, a few at a time; none after the last. They are made when those before are on their way."""
-    made, size = [], 0
-    while size < AHEAD_BYTES and (message := next(messages, None)) is not None:
-        made.append(message)
-        size += len(message[1])
-    return made
 
 
 def _record_by(answer_by: float | None, callers: float | None) -> float:
@@ -293,12 +288,9 @@ def _record_by(answer_by: float | None, callers: float | None) -> float:
     return callers - min(LAST_WORD, (callers - answer_by) / 2)
 
 
-def _end(composition: Composition) -> bytes:
-    return serialized(end_message(composition))
-
-
 def new_id() -> str:
     """An id that sorts by the time it was made at and cannot be guessed: a UUID of version 7 (RFC 9562)."""
-    number = int(time.time() * 1000) << 80 | 7 << 76 | secrets.randbits(12) << 64 | 2 << 62 | secrets.randbits(62)
+    above, below = divmod(secrets.randbits(74), 1 << 62)
+    number = int(time.time() * 1000) << 80 | 7 << 76 | above << 64 | 2 << 62 | below
     text = f"{number:032x}"
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))

@@ -12,6 +12,7 @@ import secrets
 import time
 import traceback
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +27,7 @@ from broker.rpc.observing import Call, Observing
 from broker.rpc.quotas import Quotas, spread
 from broker.rpc.status import abort
 from broker.rpc.streams import ClientGone, Stream, Tasks
+from broker.rpc.turns import Turns
 
 log = structlog.get_logger("broker.rpc")
 
@@ -46,6 +48,7 @@ class Serving:
         quotas: What each caller may have.
         observing: What watches each call for operators.
         tasks: Where the streams' tasks are kept.
+        turns: The loop's, for whoever can wait.
         working: The calls that a stop waits for: those that were asked something and will answer.
     """
 
@@ -56,6 +59,7 @@ class Serving:
     quotas: Quotas
     observing: Observing = field(default_factory=Observing)
     tasks: Tasks = field(default_factory=Tasks)
+    turns: Turns = field(default_factory=Turns)
     working: set[asyncio.Task[Any]] = field(default_factory=set)
 
     def work(self) -> None:
@@ -101,7 +105,8 @@ def handler(name: str, method: Method, serving: Serving) -> grpc.RpcMethodHandle
         )
         call.deadline = stream.deadline
         try:
-            with bound_contextvars(**admission.caller.logged):
+            logged = admission.caller.logged
+            with bound_contextvars(**logged) if logged else nullcontext():
                 call.failure = await _run(name, method, stream, admission, serving)
         finally:
             stream.close()
@@ -175,12 +180,20 @@ async def first_message(stream: Stream, serving: Serving) -> bytes:
     try:
         message = await stream.receive(serving.first_message_seconds)
     except TimeoutError:
-        raise InvalidArgument(
-            "NO_MESSAGE", f"no message came within {serving.first_message_seconds:g} s of the call's start; send one"
-        ) from None
+        raise silent(serving.first_message_seconds) from None
     if message is None:
-        raise InvalidArgument("NO_MESSAGE", "the call ended without a message; send one before ending it")
+        raise ended_early()
     return sized(message, serving)
+
+
+def silent(seconds: float) -> InvalidArgument:
+    """What ends a call that said nothing for so long."""
+    return InvalidArgument("NO_MESSAGE", f"no message came within {seconds:g} s of the call's start; send one")
+
+
+def ended_early() -> InvalidArgument:
+    """What ends a call of which not one message came."""
+    return InvalidArgument("NO_MESSAGE", "the call ended without a message; send one before ending it")
 
 
 async def only_message(stream: Stream, serving: Serving) -> bytes:

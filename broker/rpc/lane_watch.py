@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 
+from msgspec.structs import replace
 from opentelemetry.trace import Span
 
 from broker.core.lanes import Lane
 from broker.gather.gathering import WantedLane
 from broker.rpc.observing import Observing
-from broker.telemetry.spans import failed, named, traceparent
+from broker.telemetry.spans import failed, note, traceparent
 
 
 class LaneWatch:
@@ -41,7 +41,7 @@ class LaneWatch:
         self._metrics.lane_left()
         self._metrics.lane_ended(lane, self._time() - self._began)
         violation = {} if lane.lie is None else {"violation": lane.lie.reason}
-        span.set_attributes(named(end=lane.end.value, frames_offered=lane.offered, **violation))
+        note(span, end=lane.end.value, frames_offered=lane.offered, **violation)
         if not lane.end.answered:
             failed(span, lane.end.value)
         span.end()

@@ -16,7 +16,7 @@ from structlog.contextvars import bound_contextvars
 from broker.auth.methods import OPEN
 from broker.errors import BrokerError
 from broker.telemetry.metrics import Metrics
-from broker.telemetry.spans import Tracing, failed, named, trace_id
+from broker.telemetry.spans import Tracing, failed, note, trace_id
 
 UNTRACED = frozenset({*OPEN, "Reflection"})
 """Methods that every probe and tool calls, and that say nothing of any work."""
@@ -69,8 +69,12 @@ class Observing:
             return
         with self.tracing.call(method, context.invocation_metadata() or ()) as span:
             trace = trace_id()
-            with bound_contextvars(**({"trace_id": trace} if trace else {})), self._counted(method, Call(span)) as call:
-                yield call
+            with self._counted(method, Call(span)) as call:
+                if not trace:
+                    yield call
+                    return
+                with bound_contextvars(trace_id=trace):
+                    yield call
 
     @contextmanager
     def _counted(self, method: str, call: Call) -> Iterator[Call]:
@@ -94,10 +98,11 @@ class Observing:
             raise
         finally:
             reason = "" if call.failure is None else call.failure.reason
-            number, _ = grpc.StatusCode[code].value
-            call.span.set_attribute("rpc.grpc.status_code", number)
+            if call.span.is_recording():
+                number, _ = grpc.StatusCode[code].value
+                call.span.set_attribute("rpc.grpc.status_code", number)
             if reason:
-                call.span.set_attributes(named(reason=reason))
+                note(call.span, reason=reason)
             if code in _FAULTS:
                 failed(call.span, reason or code)
             self.metrics.call_ended(method, code, reason, time() - started)

@@ -11,6 +11,7 @@ import structlog
 from broker.rpc.observing import Observing
 from broker.settings import Admin
 from broker.telemetry.admin import AdminServer
+from broker.telemetry.lag import LoopLag
 
 MEASURED_EVERY = 0.1
 """Seconds between two measurements; one takes some 50 µs."""
@@ -47,6 +48,7 @@ class Operating:
         self._observing = observing
         self._figures = figures
         self._turned = time.monotonic()
+        self._lag = LoopLag(observing.metrics.lagged)
         self._measuring: asyncio.Task[None] | None = None
         self._server: AdminServer | None = None
         if admin.listen is not None:
@@ -66,11 +68,13 @@ class Operating:
         if self._server is not None:
             self._server.open()
             self._turned = time.monotonic()
+            self._lag.start()
             self._measuring = asyncio.create_task(self._measure(), name="broker-measure")
 
     async def close(self) -> None:
         """Hands over what was not exported yet, and closes the port."""
         await self._observing.tracing.close()
+        self._lag.stop()
         if self._measuring is not None:
             self._measuring.cancel()
             await asyncio.wait([self._measuring])
@@ -82,13 +86,10 @@ class Operating:
         return f"the event loop has not turned for {seconds:.0f} s" if seconds > STUCK_SECONDS else ""
 
     async def _measure(self) -> None:
-        now = asyncio.get_running_loop().time
         while True:
-            due = now() + MEASURED_EVERY
             await asyncio.sleep(MEASURED_EVERY)
             self._turned = time.monotonic()
-            self._observing.metrics.lagged(now() - due)
             try:
-                self._observing.metrics.set(self._figures())
+                self._observing.metrics.set({**self._figures(), "event_loop_lag_max_seconds": self._lag.worst})
             except Exception as fault:  # noqa: BLE001 - a broker that cannot be measured once still works
                 log.error("the broker could not be measured", kind=type(fault).__name__)  # noqa: TRY400

@@ -7,18 +7,24 @@ import gc
 import logging
 import os
 import signal
+import sys
 from collections.abc import Callable
 
 import structlog
 
 from broker.config import Config
 from broker.errors import ConfigError
+from broker.limits import garbage
 from broker.rpc import supervisor
 from broker.rpc.server import Broker
 from broker.telemetry import logs
 from broker.telemetry.repeats import Repeats
 
 log = structlog.get_logger("broker.rpc")
+
+SWITCH_SECONDS = 0.001
+"""How long one thread has the interpreter while another waits. The event loop waits for it after every call into the
+system while a large composition is made: at Python's own 5 ms, tens of milliseconds in a row."""
 
 Reread = Callable[[], Config]
 """Reads the configuration again; raises ConfigError where it cannot be used."""
@@ -65,9 +71,7 @@ async def serve(config: Config, *, on_ready: Callable[[str], None] | None = None
         reloading = None
         try:
             address = await broker.start()
-            # What was loaded stays. Else each of the collector's full rounds, of which there is one every few seconds
-            # under load, looks at all of it, and for a tenth of a second no one is answered.
-            gc.freeze()
+            garbage.settle()
             reloading = asyncio.create_task(_reload(broker, reread, again), name="broker-reload")
             if on_ready is not None:
                 on_ready(address)
@@ -111,6 +115,7 @@ def run(config: Config, *, on_ready: Callable[[str], None] | None = None, reread
         factory: Callable[[], asyncio.AbstractEventLoop] | None = None
     else:
         factory = new_event_loop
+    sys.setswitchinterval(SWITCH_SECONDS)
     with asyncio.Runner(loop_factory=factory) as runner:
         code = runner.run(serve(config, on_ready=on_ready, reread=reread))
     # The process ends now. Without this the interpreter looks for circles in all that was loaded, which takes longer

@@ -6,34 +6,31 @@ import asyncio
 import contextlib
 import secrets
 import time
+from collections.abc import Iterator
 
 import grpc
 import structlog
 from contextbroker.v1 import provider_service_pb2 as pb
 
-from broker.auth.caller import Caller
-from broker.errors import BrokerError, DeadlineExceeded, FailedPrecondition, ResourceExhausted, Unauthenticated
+from broker.errors import DeadlineExceeded, FailedPrecondition, ResourceExhausted, Unauthenticated
 from broker.gather.ageing import Ageing
 from broker.gather.fabric import Ending, Push, PushKey, stopping
 from broker.gather.pushes import Pushes, Reading
 from broker.gather.session import ProviderSession
 from broker.gather.tenants import Tenants
+from broker.rpc.attaching import Attaching
 from broker.rpc.handlers import Serving, first_message, handler, sized
 from broker.rpc.streams import Stream
 from broker.rpc.validation import violations_of
 from broker.settings import Config
 from broker.wire import sessions
 from broker.wire.batches import batch_size
-from broker.wire.events import Hello, Welcome
 from broker.wire.pushes import PushHeader, push_size, read_push_request
 
 PROVIDER_SERVICE = pb.DESCRIPTOR.services_by_name["ProviderService"].full_name
 
 DISOWNED = Unauthenticated("CREDENTIALS", "the provider's credential does not hold any more")
 """What lanes hear of a session whose credential expired or was revoked."""
-
-REJECTED_BYTES = 64 * 1024
-"""Of a message that was rejected in a session, and counts for one refusal; a large one takes longer to read."""
 
 log = structlog.get_logger("broker.rpc")
 
@@ -46,7 +43,9 @@ class ProviderService:
         self._tenants = tenants
         self._pushes = pushes
         self._serving = serving
-        self._sessions: set[ProviderSession] = set()
+        # Of those that stand, their age and the label under which they are counted.
+        self._sessions: dict[ProviderSession, tuple[Ageing, str] | None] = {}
+        self._query_ids = _query_ids()
         self.configure(config)
 
     def configure(self, config: Config) -> None:
@@ -71,43 +70,35 @@ class ProviderService:
             session.close(stopping())
 
     async def _attach(self, stream: Stream) -> None:
+        attaching = Attaching(stream, self._serving, self._told)
         session = ProviderSession(
             fabric=self._tenants.of(stream.caller.tenant).fabric,
             clock=asyncio.get_running_loop(),
             session_id=secrets.token_hex(12),
-            new_query_id=lambda: secrets.token_hex(12),
+            new_query_id=self._query_ids.__next__,
             now=time.time,
+            notify=attaching.notify,
             tenant=stream.caller.tenant,
         )
-        self._sessions.add(session)
-        # Cancelling this task is harmless: it waits for the stream's reader, which goes on by itself.
-        listener = asyncio.create_task(self._listen(stream, session), name="rpc-attach")
-        listener.add_done_callback(lambda _: session.close())
-        counted, ageing = None, None
+        self._sessions[session] = None
         try:
-            while (event := await session.next_event()) is not None:
-                if isinstance(event, Welcome):
-                    ageing = self._ageing(session)
-                    counted = self._serving.observing.metrics.attached(session.key.provider)
-                    self._log("provider attached", session)
-                await stream.send(sessions.attach_response(event, self._told))
-            await stream.flush()
+            await attaching.serve(session, self._attached)
         finally:
             if stream.disowned:
                 # Not lost: asking another of its instances would be asking someone else.
                 session.close(DISOWNED, ending=Ending.FAILED)
             session.close()
-            self._sessions.discard(session)
-            listener.cancel()
-            if ageing is not None:
+            standing = self._sessions.pop(session)
+            if standing is not None:
+                ageing, counted = standing
                 ageing.stop()
-            if counted is not None:
                 self._serving.observing.metrics.detached(counted)
                 self._log("provider gone", session)
-        if listener.done() and not listener.cancelled() and (fault := listener.exception()) is not None:
-            raise fault
-        if session.error is not None:
-            raise session.error
+
+    def _attached(self, session: ProviderSession) -> None:
+        counted = self._serving.observing.metrics.attached(session.key.provider)
+        self._sessions[session] = self._ageing(session), counted
+        self._log("provider attached", session)
 
     def _ageing(self, session: ProviderSession) -> Ageing:
         return Ageing(
@@ -117,22 +108,6 @@ class ProviderService:
             overlap=self._server.grace_seconds,
             finish=self._limits.max_collect_seconds,
         )
-
-    async def _listen(self, stream: Stream, session: ProviderSession) -> None:
-        try:
-            message: bytes | None = await first_message(stream, self._serving)
-            while message is not None:
-                event = sessions.read_attach_request(sized(message, self._serving), violations_of)
-                if isinstance(event, Hello):
-                    stream.claim(event.provider)
-                useful, times = session.receive(event), 1 + len(message) // REJECTED_BYTES
-                # What waits to be paced is not to be held meanwhile.
-                del event, message
-                if not useful:
-                    await self._serving.quotas.pace(_pacer(stream.caller), times)
-                message = await stream.receive()
-        except BrokerError as error:
-            session.close(error)
 
     async def _push(self, stream: Stream) -> None:
         header = read_push_request(await first_message(stream, self._serving), violations_of)
@@ -199,6 +174,8 @@ class ProviderService:
         )
 
 
-def _pacer(caller: Caller) -> str:
-    """Whose rejected messages are counted together: no provider's hold up another's."""
-    return f"{caller.tenant}/{caller.subject}" if caller.subject else caller.connection
+def _query_ids() -> Iterator[str]:
+    """Names that no one can guess, of 96 bits each. Many are drawn at once: the system takes as long for one."""
+    while True:
+        drawn = secrets.token_hex(12 * 256)
+        yield from (drawn[start : start + 24] for start in range(0, len(drawn), 24))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import NoReturn
 
 import structlog
+from msgspec.structs import replace
 
 from broker.core.handles import Handle
 from broker.core.lanes import Lane

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import structlog
+from contextbroker.v1 import context_service_pb2 as pb
 
 from broker.auth.caller import Caller
 from broker.core.composition import AuditState, Composition
@@ -19,8 +19,8 @@ from broker.rpc.observing import Observing
 from broker.store.engine import StoreUnavailable
 from broker.store.store import Store
 from broker.store.values import KeptComposition, KeptFrame, KeptLane
+from broker.wire.encoded_audits import EncodedAudit
 from broker.wire.records import is_kept, record_head
-from broker.wire.requests import ComposeCall
 
 RETRY_AFTER = 2.0
 """Seconds after which a store that was away may be back."""
@@ -45,17 +45,18 @@ class Recorder:
     observing: Observing
 
     def keeps(self, kind: str) -> bool:
-        """Whether messages of that kind, of those that answer, are to be given to :meth:`record`."""
+        """Whether items of that kind, of those that the answer's parts have, are to be given to :meth:`record`."""
         return self.store is not None and is_kept(kind, content=self.content)
 
     async def record(
         self,
         composition: Composition,
-        call: ComposeCall,
+        asked: pb.ComposeRequest,
         caller: Caller,
         parts: list[bytes],
+        audit: EncodedAudit,
         *,
-        lanes: Sequence[Lane],
+        lanes: list[Lane],
         until: float,
         large: bool,
     ) -> AuditState:
@@ -63,10 +64,11 @@ class Recorder:
 
         Args:
             composition: The composition.
-            call: What was asked.
+            asked: The request as it was sent, without inline lanes.
             caller: Who asked.
-            parts: The messages that :meth:`keeps` named, as they were sent.
-            lanes: What it was made of.
+            parts: The answer's parts, encoded, of the kinds that :meth:`keeps` named; none is empty.
+            audit: The rest of the audit, encoded.
+            lanes: What it was made of; the list may be empty afterwards.
             until: Moment on the loop's clock after which its caller cannot be answered in time.
             large: Whether it is large.
 
@@ -75,7 +77,7 @@ class Recorder:
         """
         if self.store is None:
             return AuditState.NOT_KEPT
-        kept = await in_thread_if(large, _kept, composition, call, caller, parts, lanes, self.content)
+        kept = await in_thread_if(large, _kept, composition, asked, caller, parts, audit, lanes, self.content)
         began, state = time.monotonic(), AuditState.DEGRADED
         try:
             with self.observing.tracing.part("record"):
@@ -98,15 +100,14 @@ class Recorder:
 
 def _kept(
     composition: Composition,
-    call: ComposeCall,
+    asked: pb.ComposeRequest,
     caller: Caller,
     parts: list[bytes],
-    lanes: Sequence[Lane],
+    audit: EncodedAudit,
+    lanes: list[Lane],
     content: bool,
 ) -> KeptComposition:
     made_at = time.time_ns() // 1000
-    sources = {(each.provider, each.frame.id): source_named(each.frame) for lane in lanes for each in lane.candidates}
-    call = replace(call, request_id=composition.request_id)
     usage = composition.usage.providers
     return KeptComposition(
         tenant=caller.tenant,
@@ -115,7 +116,7 @@ def _kept(
         subject=caller.subject,
         made_at=made_at,
         strategy=composition.summary.strategy.name,
-        head=record_head(composition, call, caller.subject, made_at, content=content),
+        head=record_head(composition, audit, asked, caller.subject, made_at, content=content),
         parts=tuple(parts),
         lanes=tuple(
             KeptLane(
@@ -129,8 +130,24 @@ def _kept(
             )
             for lane in composition.summary.lanes
         ),
-        frames=tuple(
-            KeptFrame(row.provider, row.frame_id, row.reason, sources.get((row.provider, row.frame_id), ""))
+        frames=_frames(composition, lanes),
+    )
+
+
+def _frames(composition: Composition, lanes: list[Lane]) -> tuple[KeptFrame, ...]:
+    """What became of every frame offered, with where those that were admitted say that they come from.
+
+    The lanes are let go of one by one: to free all frames of a large request at once takes some milliseconds, in
+    which the interpreter does nothing else.
+    """
+    sources: dict[str, dict[str, str]] = {}
+    while lanes:
+        lane = lanes.pop()
+        sources[lane.provider] = {each.frame.id: source_named(each.frame) for each in lane.candidates}
+    none: dict[str, str] = {}
+    return tuple(
+        [
+            KeptFrame(row.provider, row.frame_id, row.reason, sources.get(row.provider, none).get(row.frame_id, ""))
             for row in composition.audit
-        ),
+        ]
     )

@@ -7,11 +7,11 @@ import base64
 import binascii
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
 from contextbroker.v1 import context_service_pb2 as pb
+from msgspec.structs import replace
 
 from broker.auth.caller import Caller
 from broker.core.records import Filter, Observation
@@ -77,7 +77,7 @@ class Records:
             raise _not_found()
         head, parts = found
         for message in record_messages(head.head, parts):
-            await stream.send(message.SerializeToString())
+            await stream.send(message)
 
     async def _list(self, caller: Caller, data: bytes) -> bytes:
         request = parsed(pb.ListCompositionsRequest, data)

@@ -33,8 +33,7 @@ from broker.rpc.records import Records
 from broker.rpc.reranking import Rerankers
 from broker.rpc.standard import Health, reflection_handlers
 from broker.store.store import Store
-from broker.wire.batches import split_batch
-from broker.wire.frames import read_frame
+from broker.wire.reading import BatchFrames
 
 LAST_WORDS = 0.25
 """Seconds that calls get to hand over their status once all work is done; what still runs then is cut."""
@@ -115,8 +114,7 @@ class Running:
             fabric=fabric,
             conduct=conduct,
             clock=self._clock,
-            split=split_batch,
-            read=partial(read_frame, max_bytes=config.limits.max_frame_bytes),
+            read=partial(BatchFrames, max_bytes=config.limits.max_frame_bytes),
             lane_bytes=config.limits.lane_bytes,
             hedges=_hedges(config),
         )
@@ -149,7 +147,7 @@ class Running:
         for tenant in self.tenants.all():
             tenant.registry.configure(configured, shared)
             tenant.collector.configure(
-                read=partial(read_frame, max_bytes=limits.max_frame_bytes),
+                read=partial(BatchFrames, max_bytes=limits.max_frame_bytes),
                 lane_bytes=limits.lane_bytes,
                 hedges=_hedges(config),
             )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import structlog
+from msgspec.structs import replace
 
 from broker import __version__
 from broker.config import Config, load

@@ -18,7 +18,7 @@ import structlog
 from broker.core.composition import Composition
 from broker.core.lanes import Lane
 from broker.errors import ResourceExhausted
-from broker.rpc.large import encoded, in_thread_if, is_large
+from broker.rpc.large import in_thread_if, is_large
 from broker.rpc.streams import ClientGone, Stream
 from broker.wire.snapshots import Snapshot, snapshot_messages
 
@@ -104,9 +104,10 @@ class Snapshots:
             composition = await self._compose(lanes, large)
             took = time() - started
             messages = snapshot_messages(Snapshot(number, collecting, composition))
-            while self._collecting and (part := await in_thread_if(large, encoded, messages)) is not None:
+            # Each is made when the one before is on its way: all may be many.
+            while self._collecting and (message := await in_thread_if(large, next, messages, None)) is not None:
                 await self._stream.flush()
-                await self._stream.send(part)
+                await self._stream.send(message)
             await asyncio.sleep(RESTS * took)
 
 

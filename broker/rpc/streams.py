@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from contextvars import Context
 from typing import Any, Protocol
 
 import grpc.aio
@@ -39,7 +40,17 @@ class ClientGone(Exception):
     """The peer is not there any more; nothing can be answered."""
 
 
-class Context(Protocol):
+def slow_consumer(seconds: float) -> ResourceExhausted:
+    """What ends a call whose peer took nothing for so long."""
+    return ResourceExhausted(
+        "SLOW_CONSUMER",
+        f"nothing of the answer was read for {seconds:g} s; read it as it comes",
+        quota="server.stall_seconds",
+        retry_after=1.0,
+    )
+
+
+class Core(Protocol):
     """What is used of grpc.aio's ServicerContext."""
 
     async def read(self) -> Any:
@@ -61,9 +72,9 @@ class Tasks:
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def start(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        """Runs ``work`` as a task of its own, held until it ends."""
-        task = asyncio.create_task(work, name=name)
+    def start(self, work: Coroutine[Any, Any, None], name: str, context: Context | None = None) -> None:
+        """Runs ``work`` as a task of its own, held until it ends; None: in a copy of the current context."""
+        task = asyncio.create_task(work, name=name, context=context)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -86,9 +97,9 @@ class Stream:
         noted: What the log says of the call besides, should it fail; nothing of any content.
     """
 
-    def __init__(self, context: Context, tasks: Tasks, *, caller: Caller, held: Holding, stall_seconds: float) -> None:
+    def __init__(self, context: Core, tasks: Tasks, *, caller: Caller, held: Holding, stall_seconds: float) -> None:
         self.caller = caller
-        self.claims: set[str] = set()
+        self.claims: tuple[str, ...] = ()
         self.disowned = False
         self.held = held
         self._context = context
@@ -107,7 +118,9 @@ class Stream:
         self._outbox: list[bytes] = []
         self._unwritten = 0
         self._opened = False
-        self._written = Changed()
+        self._wrote = Changed()
+        self._wrote_all = Changed()
+        self._wrote_at = 0.0
         self._writing = False
         self._gone = False
         self._closed = False
@@ -124,7 +137,39 @@ class Stream:
                 f"this credential may not speak for the provider {provider!a}; use the provider's own credential, or "
                 "have the operator allow the name",
             )
-        self.claims.add(provider)
+        self.claims = (*self.claims, provider)
+
+    def start(self, work: Coroutine[Any, Any, None], name: str, context: Context) -> None:
+        """Runs ``work`` as a task that may outlast the call's own: one that reads or writes is never cancelled."""
+        self._tasks.start(work, name, context)
+
+    async def read(self) -> bytes | None:
+        """The next message, as the core gives it; None once the caller has ended its side, or the call is over.
+
+        For one task that nothing cancels, in place of :meth:`receive`: nothing is read ahead, and no other task woken.
+        """
+        if self._closed:
+            return None
+        try:
+            message: Any = await self._context.read()
+        except Exception:  # noqa: BLE001 - the core says in many ways that a call is over
+            return None
+        return None if message is grpc.aio.EOF else message
+
+    async def write(self, message: bytes) -> None:
+        """Hands a message to the core; for one task that nothing cancels, in place of :meth:`send`.
+
+        Raises:
+            ClientGone: The peer is not there, or the call is over.
+        """
+        if self._closed:
+            raise ClientGone
+        try:
+            if not self._opened:
+                await self._open()
+            await self._context.write(message)
+        except Exception:  # noqa: BLE001 - the core says in many ways that a peer is gone
+            raise ClientGone from None
 
     async def receive(self, seconds: float | None = None) -> bytes | None:
         """The next message; None once the caller has ended its side.
@@ -138,11 +183,11 @@ class Stream:
         if not self._reading:
             self._reading = True
             self._tasks.start(self._read(), "rpc-reader")
-        async with asyncio.timeout(seconds):
-            while not self._inbox:
-                if self._ended:
-                    return None
-                await self._arrived.wait()
+        while not self._inbox:
+            if self._ended:
+                return None
+            if not await self._arrived.wait(seconds):
+                raise TimeoutError
         self._taken.tell()
         message = self._inbox.pop(0)
         self._unread -= len(message)
@@ -169,7 +214,7 @@ class Stream:
             ClientGone: The peer is not there.
             ResourceExhausted: Nothing was taken for ``stall_seconds`` (``SLOW_CONSUMER``).
         """
-        await self._until(OUTBOX - 1)
+        await self._until(OUTBOX - 1, self._wrote)
         self._outbox.append(message)
         self._unwritten += len(message) + _PREFIX
         if not self._writing:
@@ -178,7 +223,7 @@ class Stream:
 
     async def flush(self) -> None:
         """Returns when everything queued was handed to the transport; raises like :meth:`send`."""
-        await self._until(0)
+        await self._until(0, self._wrote_all)
 
     def close(self) -> None:
         """No more is read, written or held. Tasks that wait for the core end when the call does; idempotent."""
@@ -187,19 +232,21 @@ class Stream:
         self.held.release()
         self._taken.tell()
 
-    async def _until(self, unwritten: int) -> None:
-        """Returns when at most so many bytes wait. The time allowed starts again whenever a message was taken."""
+    async def _until(self, unwritten: int, wrote: Changed) -> None:
+        """Returns when at most so many bytes wait. The time allowed starts again whenever a message was taken.
+
+        Args:
+            unwritten: Bytes, prefixes included.
+            wrote: Is told when so few may wait.
+        """
+        since: float | None = None
         while self._unwritten > unwritten and not self._gone:
-            try:
-                async with asyncio.timeout(self._stall_seconds):
-                    await self._written.wait()
-            except TimeoutError:
-                raise ResourceExhausted(
-                    "SLOW_CONSUMER",
-                    f"nothing of the answer was read for {self._stall_seconds:g} s; read it as it comes",
-                    quota="server.stall_seconds",
-                    retry_after=1.0,
-                ) from None
+            now = asyncio.get_running_loop().time()
+            since = now if since is None else max(since, self._wrote_at)
+            left = since + self._stall_seconds - now
+            if left <= 0:
+                raise slow_consumer(self._stall_seconds)
+            await wrote.wait(left)
         if self._gone:
             raise ClientGone
 
@@ -228,6 +275,7 @@ class Stream:
 
     async def _write(self) -> None:
         """Writes what is queued. It ends with the last of it: a session that has nothing to say keeps no task."""
+        time = asyncio.get_running_loop().time
         try:
             # By itself, for it passes where a peer takes no message: a status cannot be sent while it waits with one.
             await self._open()
@@ -235,10 +283,14 @@ class Stream:
                 message = self._outbox.pop(0)
                 await self._context.write(message)
                 self._unwritten -= len(message) + _PREFIX
-                self._written.tell()
+                self._wrote_at = time()
+                self._wrote.tell()
+                if not self._unwritten:
+                    self._wrote_all.tell()
         except Exception:  # noqa: BLE001 - the core says in many ways that a peer is gone
             self._gone = True
         finally:
             self._writing = False
             self._outbox.clear()
-            self._written.tell()
+            self._wrote.tell()
+            self._wrote_all.tell()

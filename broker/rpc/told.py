@@ -9,7 +9,7 @@ from opentelemetry.trace import get_current_span
 
 from broker.core.composition import Composition
 from broker.rpc.observing import Observing
-from broker.telemetry.spans import named
+from broker.telemetry.spans import note
 
 log = structlog.get_logger("broker.rpc")
 
@@ -26,16 +26,15 @@ def composition_told(
         inline: Names of the lanes that the caller brought along.
     """
     usage, summary = composition.usage.total, composition.summary
-    get_current_span().set_attributes(
-        named(
-            composition_id=composition.composition_id,
-            request_id=composition.request_id,
-            strategy=summary.strategy.name,
-            frames_offered=usage.frames_offered,
-            frames_placed=usage.frames_placed,
-            tokens=summary.budget.used,
-            audit=composition.audit_state.value,
-        )
+    note(
+        get_current_span(),
+        composition_id=composition.composition_id,
+        request_id=composition.request_id,
+        strategy=summary.strategy.name,
+        frames_offered=usage.frames_offered,
+        frames_placed=usage.frames_placed,
+        tokens=summary.budget.used,
+        audit=composition.audit_state.value,
     )
     observing.metrics.composed(composition, stages, inline)
     log.info(

@@ -29,12 +29,13 @@ class Engine(Protocol):
     def name(self) -> str:
         """What it is and where, for people; no secret is in it."""
 
-    async def run(self, work: Callable[[Connection], T], *, write: bool) -> T:
+    async def run(self, work: Callable[[Connection], T], *, write: bool, patient: bool = False) -> T:
         """Runs ``work`` in one transaction, which is committed when this returns.
 
         Args:
             work: Called once. What it raises is raised here, after a rollback.
             write: Whether it changes anything.
+            patient: Whether it may take as long as it needs once it has begun.
 
         Raises:
             StoreUnavailable: The database cannot be used now. Nothing of ``work`` is then known to be kept.

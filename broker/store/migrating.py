@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
+import structlog
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
@@ -16,6 +18,8 @@ from broker.store.engine import Engine, StoreUnusable
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 _LOCK = 0x636F6E74  # "cont": any number that no one else locks
+
+log = structlog.get_logger("broker.store")
 
 
 async def migrate(engine: Engine, *, migrations: Path = MIGRATIONS, to: str = "head") -> None:
@@ -30,18 +34,25 @@ async def migrate(engine: Engine, *, migrations: Path = MIGRATIONS, to: str = "h
         StoreUnavailable: The database cannot be used now.
         StoreUnusable: It is of a version that this folder does not know, or a step failed: it is as it was before.
     """
-    await engine.run(lambda connection: _migrate(engine.name, connection, migrations, to), write=True)
-
-
-def _migrate(name: str, connection: Connection, migrations: Path, to: str) -> None:
-    if connection.dialect.name == "postgresql":
-        # Two brokers that start together: the second waits, and finds everything done.
-        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
     config = Config()
     # A folder's name may hold what the configuration's own format reads as a reference.
     config.set_main_option("script_location", str(migrations).replace("%", "%%"))
+    wanted = ScriptDirectory.from_config(config).get_current_head() if to == "head" else to
+    # Looking is quick. A step may rewrite all that was ever kept.
+    if await engine.run(_version, write=True) != wanted:
+        await engine.run(partial(_migrate, engine.name, config, to), write=True, patient=True)
+
+
+def _version(connection: Connection) -> str | None:
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def _migrate(name: str, config: Config, to: str, connection: Connection) -> None:
+    if connection.dialect.name == "postgresql":
+        # Two brokers that start together: the second waits, and finds everything done.
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
     config.attributes["connection"] = connection
-    found = MigrationContext.configure(connection).get_current_revision()
+    found = _version(connection)
     script = ScriptDirectory.from_config(config)
     try:
         known = found is None or script.get_revision(found) is not None
@@ -53,6 +64,8 @@ def _migrate(name: str, connection: Connection, migrations: Path, to: str) -> No
             f"{name} has the schema {found}, and this version knows schemas up to {newest}; "
             "start the version that made it, or a newer one"
         )
+    if found is not None:
+        log.info("the store is brought to another schema, which may take a while", store=name, found=found, to=to)
     try:
         command.upgrade(config, to)
     except Exception as error:

@@ -1,7 +1,8 @@
 """PostgreSQL: a pool of connections, through asyncpg.
 
-Every transaction has the same time, connecting and waiting for a connection included. One that did not end in it, or
-was cancelled, leaves its connection in an unknown state: that connection is closed and never given to the next.
+Every transaction has the same time, connecting and waiting for a connection included, unless it is told to be patient.
+One that did not end in it, or was cancelled, leaves its connection in an unknown state: that connection is closed and
+never given to the next.
 """
 
 from __future__ import annotations
@@ -59,13 +60,15 @@ class PostgresEngine:
         """Which server and database."""
         return self._name
 
-    async def run(self, work: Callable[[Connection], T], *, write: bool) -> T:
+    async def run(self, work: Callable[[Connection], T], *, write: bool, patient: bool = False) -> T:
         """See :meth:`broker.store.engine.Engine.run`."""
         try:
-            async with asyncio.timeout(self._wait_seconds), self._engine.connect() as connection:
-                options = {} if write else {"postgresql_readonly": True}
-                await connection.execution_options(**options)
+            async with asyncio.timeout(self._wait_seconds) as limit, self._engine.connect() as connection:
+                if not write:
+                    await connection.execution_options(postgresql_readonly=True)
                 async with connection.begin():
+                    if patient:
+                        limit.reschedule(None)
                     return await connection.run_sync(work)
         except (TimeoutError, PoolTimeout):
             raise StoreUnavailable(f"{self._name}: no answer within {self._wait_seconds:g} s") from None

@@ -12,7 +12,6 @@ import asyncio
 import sqlite3
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,6 +20,7 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from sqlalchemy.pool import StaticPool
 
 from broker.store.engine import StoreUnavailable
+from broker.store.worker import Worker
 
 T = TypeVar("T")
 
@@ -48,11 +48,11 @@ class SqliteEngine:
         """Where it is."""
         return "SQLite in memory" if self._file is None else f"SQLite {self._file}"
 
-    async def run(self, work: Callable[[Connection], T], *, write: bool) -> T:
-        """See :meth:`broker.store.engine.Engine.run`."""
+    async def run(self, work: Callable[[Connection], T], *, write: bool, patient: bool = False) -> T:
+        """See :meth:`broker.store.engine.Engine.run`; what writes is always waited for."""
         owner = self._writer if write else self._reader
         # What has begun in the thread is committed there, whether or not anyone still waits for it.
-        return await asyncio.get_running_loop().run_in_executor(owner.thread, owner.run, work, write)
+        return await owner.thread.run(owner.run, work, write, patient)
 
     async def close(self) -> None:
         """Waits for what runs, then closes the file; idempotent."""
@@ -68,18 +68,20 @@ class _Owner:
         self._file = file
         self._wait_seconds = wait_seconds
         self._synchronous = synchronous
+        self._connection: Connection | None = None
+        self._writes = False
         self._read_until: float | None = None
         self._opened: tuple[int, int] | None = None
-        self.thread = ThreadPoolExecutor(1, thread_name_prefix="store")
+        self.thread = Worker("store")
         # Errors show what was to be kept unless told not to.
         self._engine = create_engine("sqlite://", creator=self._connect, poolclass=StaticPool, hide_parameters=True)
-        event.listen(self._engine, "begin", _begin)
+        event.listen(self._engine, "begin", self._begin)
 
-    def run(self, work: Callable[[Connection], T], write: bool) -> T:
-        self._read_until = None if write else time.monotonic() + self._wait_seconds
+    def run(self, work: Callable[[Connection], T], write: bool, patient: bool) -> T:
+        self._writes = write
+        self._read_until = None if write or patient else time.monotonic() + self._wait_seconds
         try:
-            with self._engine.connect().execution_options(write=write) as connection, connection.begin():
-                done = work(connection)
+            done = self._in_transaction(work)
         except (DataError, IntegrityError):
             # A fault in what is to be kept, not of the database.
             raise
@@ -91,8 +93,25 @@ class _Owner:
         return done
 
     def close(self) -> None:
-        self.thread.shutdown()
+        self.thread.close()
+        self._let_go()
         self._engine.dispose()
+
+    def _in_transaction(self, work: Callable[[Connection], T]) -> T:
+        if self._connection is None:
+            self._connection = self._engine.connect()
+        try:
+            with self._connection.begin():
+                return work(self._connection)
+        except BaseException:
+            # In whatever state it is now, the next transaction begins with another.
+            self._let_go()
+            raise
+
+    def _let_go(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
     def _check_file(self) -> None:
         """Whether the file is still the one at its place: what is kept in one that was removed is gone with us.
@@ -101,6 +120,7 @@ class _Owner:
             StoreUnavailable: It is not; the one that is there, or a new one, is opened the next time.
         """
         if self._file is not None and _identity(self._file) != self._opened:
+            self._let_go()
             self._engine.dispose()
             raise StoreUnavailable(f"{self._name}: the file was removed or replaced while it was in use")
 
@@ -121,6 +141,11 @@ class _Owner:
         self._opened = None if self._file is None else _identity(self._file)
         return connection
 
+    def _begin(self, connection: Connection) -> None:
+        driver = connection.connection.driver_connection
+        assert driver is not None, "it was just opened"
+        driver.execute("BEGIN IMMEDIATE" if self._writes else "BEGIN")
+
     def _too_long(self) -> bool:
         """Whether what runs has had its time: a search through everything must not keep others waiting."""
         return self._read_until is not None and time.monotonic() > self._read_until
@@ -133,8 +158,3 @@ def _identity(file: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
-
-
-def _begin(connection: Connection) -> None:
-    write = connection.get_execution_options().get("write", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")

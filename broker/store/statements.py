@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Select, Table, and_, delete, exists, func, or_, select, tuple_
+from msgspec import msgpack
+from msgspec.structs import astuple
+from sqlalchemy import Connection, Dialect, Select, Table, and_, delete, exists, func, or_, select, tuple_
 from sqlalchemy.dialects import postgresql, sqlite
 
-from broker.core.records import Filter, Observation, ProviderStatistics, last_segment, path_of
-from broker.store.schema import ATTRIBUTIONS, COMPOSITIONS, FRAMES, LANES, PARTS
+from broker.core.records import Filter, Observation, ProviderStatistics
+from broker.store import frames
+from broker.store.frames import same_text
+from broker.store.schema import ATTRIBUTIONS, COMPOSITIONS, LANES
 from broker.store.values import Head, KeptComposition, Mark
 
 NOT_ASKED = ("ABSENT", "QUARANTINED")
@@ -18,76 +23,51 @@ ANSWERED = ("COMPLETE", "EMPTY")
 FAILED = ("FAILED", "LOST")
 LIED = ("REFUSED",)
 
+_packed_parts = msgpack.Encoder().encode
+_parts = msgpack.Decoder(list[bytes]).decode
 
-def record(connection: Connection, kept: KeptComposition) -> None:
-    """Keeps a composition. Once it is kept, keeping it again changes nothing."""
-    key = {"tenant": kept.tenant, "composition_id": kept.composition_id}
-    made = connection.execute(
-        _insert(connection, COMPOSITIONS).on_conflict_do_nothing(),
-        key
-        | {
-            "request_id": same_text(kept.request_id),
-            "subject": same_text(kept.subject),
-            "made_at": kept.made_at,
-            "strategy": kept.strategy,
-            "head": kept.head,
-        },
-    )
-    if made.rowcount == 0:
-        return
-    _insert_all(connection, PARTS, [key | {"place": i, "data": part} for i, part in enumerate(kept.parts)])
-    _insert_all(
-        connection,
-        LANES,
-        [
-            key
-            | {
-                "provider": lane.provider,
-                "made_at": kept.made_at,
-                "end": lane.end,
-                "violation": lane.violation,
-                "offered": lane.offered,
-                "admitted": lane.admitted,
-                "placed": lane.placed,
-                "tokens_placed": lane.tokens_placed,
-            }
-            for lane in kept.lanes
-        ],
-    )
-    _insert_all(
-        connection,
-        FRAMES,
-        [
-            key
-            | {
-                "place": i,
-                "provider": frame.provider,
-                "frame_id": same_text(frame.frame_id),
-                "reason": frame.reason,
-                "source": (path := path_of(same_text(frame.source or frame.frame_id))),
-                "document": last_segment(path),
-            }
-            for i, frame in enumerate(kept.frames)
-        ],
-    )
+
+def record(connection: Connection, *kept: KeptComposition) -> None:
+    """Keeps compositions, all of them or none.
+
+    Raises:
+        IntegrityError: One is kept already, or names a lane twice.
+    """
+    compositions: list[tuple[object, ...]] = []
+    lanes: list[tuple[object, ...]] = []
+    for each in kept:
+        tenant, composition_id = each.tenant, each.composition_id
+        groups = frames.grouped(each.frames)
+        compositions.append(
+            (
+                tenant,
+                composition_id,
+                same_text(each.request_id),
+                same_text(each.subject),
+                each.made_at,
+                each.strategy,
+                frames.fingerprints(groups),
+                each.head,
+                frames.packed(groups),
+                _packed_parts(each.parts),
+            )
+        )
+        lanes.extend([(tenant, composition_id, *astuple(lane)) for lane in each.lanes])
+    _insert_all(connection, COMPOSITIONS, compositions)
+    _insert_all(connection, LANES, lanes)
 
 
 def head(connection: Connection, tenant: str, composition_id: str) -> Head | None:
     """A composition without its parts; None: the tenant has none of that id."""
     named = COMPOSITIONS.c.composition_id == same_text(composition_id)
     row = connection.execute(_heads(tenant).where(named)).first()
-    return None if row is None else Head(**row._asdict())
+    return None if row is None else Head(*row)
 
 
 def parts(connection: Connection, tenant: str, composition_id: str) -> list[bytes]:
     """A composition's parts, in order."""
-    return list(
-        connection.execute(
-            select(PARTS.c.data)
-            .where(PARTS.c.tenant == tenant, PARTS.c.composition_id == composition_id)
-            .order_by(PARTS.c.place)
-        ).scalars()
-    )
+    data = connection.execute(_one(COMPOSITIONS.c.parts, tenant, composition_id)).scalar()
+    return [] if data is None else _parts(data)
 
 
 def heads(connection: Connection, tenant: str, wanted: Filter, after: Mark | None, limit: int) -> list[Head]:
@@ -109,9 +89,7 @@ def heads(connection: Connection, tenant: str, wanted: Filter, after: Mark | Non
     if after is not None:
         ended_at = (after.made_at, same_text(after.composition_id))
         statement = statement.where(tuple_(of.made_at, of.composition_id) < ended_at)
-    if wanted.about_frames:
-        statement = statement.where(_offered(wanted))
-    elif wanted.provider:
+    if wanted.provider and not wanted.about_frames:
         lane = LANES.c
         statement = statement.where(
             exists().where(
@@ -120,19 +98,16 @@ def heads(connection: Connection, tenant: str, wanted: Filter, after: Mark | Non
                 lane.provider == same_text(wanted.provider),
             )
         )
-    newest_first = statement.order_by(of.made_at.desc(), of.composition_id.desc()).limit(limit)
-    return [Head(**row._asdict()) for row in connection.execute(newest_first)]
+    newest_first = statement.order_by(of.made_at.desc(), of.composition_id.desc())
+    if wanted.about_frames:
+        return _offered(connection, newest_first, wanted, limit)
+    return [Head(*row) for row in connection.execute(newest_first.limit(limit))]
 
 
 def placed(connection: Connection, tenant: str, composition_id: str) -> set[tuple[str, str]]:
     """Provider and id of every frame that a composition placed, ids as :func:`same_text` gives them."""
-    of = FRAMES.c
-    rows = connection.execute(
-        select(of.provider, of.frame_id).where(
-            of.tenant == tenant, of.composition_id == composition_id, of.reason == ""
-        )
-    )
-    return {(row.provider, row.frame_id) for row in rows}
+    data = connection.execute(_one(COMPOSITIONS.c.frames, tenant, composition_id)).scalar()
+    return set() if data is None else frames.placed(data)
 
 
 def attribute(
@@ -177,8 +152,8 @@ def attribute(
 
 def statistics(connection: Connection, tenant: str, made_from: int, made_before: int) -> list[ProviderStatistics]:
     """Every provider of a tenant over the compositions made in a window, by name."""
-    lane, seen = LANES.c, ATTRIBUTIONS.c
-    window = and_(lane.tenant == tenant, lane.made_at >= made_from, lane.made_at < made_before)
+    of, lane, seen = COMPOSITIONS.c, LANES.c, ATTRIBUTIONS.c
+    window = and_(of.tenant == tenant, of.made_at >= made_from, of.made_at < made_before)
 
     def ended(ends: tuple[str, ...]) -> Any:
         return func.count().filter(lane.end.in_(ends))
@@ -196,6 +171,7 @@ def statistics(connection: Connection, tenant: str, made_from: int, made_before:
             func.sum(lane.placed).label("placed"),
             func.sum(lane.tokens_placed).label("tokens_placed"),
         )
+        .join(COMPOSITIONS, and_(of.tenant == lane.tenant, of.composition_id == lane.composition_id))
         .where(window)
         .group_by(lane.provider)
         .order_by(lane.provider)
@@ -207,14 +183,7 @@ def statistics(connection: Connection, tenant: str, made_from: int, made_before:
             func.count().filter(seen.rendered).label("rendered"),
             func.count().filter(seen.cited).label("cited"),
         )
-        .join(
-            LANES,
-            and_(
-                lane.tenant == seen.tenant,
-                lane.composition_id == seen.composition_id,
-                lane.provider == seen.provider,
-            ),
-        )
+        .join(COMPOSITIONS, and_(of.tenant == seen.tenant, of.composition_id == seen.composition_id))
         .where(window)
         .group_by(seen.provider)
     )
@@ -260,38 +229,29 @@ def _heads(tenant: str) -> Select[Any]:
     )
 
 
-def _offered(wanted: Filter) -> Any:
-    """Whether the composition was offered a frame of which all of the filter is true."""
-    frame, of = FRAMES.c, COMPOSITIONS.c
-    conditions = [frame.tenant == of.tenant, frame.composition_id == of.composition_id]
-    if wanted.provider:
-        conditions.append(frame.provider == same_text(wanted.provider))
-    if wanted.frame_id:
-        conditions.append(frame.frame_id == same_text(wanted.frame_id))
-    if wanted.reason:
-        conditions.append(frame.reason == same_text(wanted.reason))
-    if wanted.placed is not None:
-        conditions.append(frame.reason == "" if wanted.placed else frame.reason != "")
-    if not wanted.document:
-        return exists().where(*conditions)
-    # Two questions, each with an index of its own.
-    return or_(*(exists().where(*conditions, so) for so in _of_document(same_text(wanted.document))))
+def _one(column: Any, tenant: str, composition_id: str) -> Select[Any]:
+    of = COMPOSITIONS.c
+    return select(column).where(of.tenant == tenant, of.composition_id == composition_id)
 
 
-def _of_document(named: str) -> Iterator[Any]:
-    """Either is true of a frame of that document: its whole path or the last segments of it are the name, or its id."""
-    frame, path = FRAMES.c, path_of(named)
-    # Not LIKE, which tells upper from lower case on one engine and not on the other.
-    end = func.substr(frame.source, func.length(frame.source) - len(path))
-    named_so = and_(frame.document == last_segment(path), or_(frame.source == path, end == f"/{path}"))
-    yield frame.frame_id == named
-    if path:
-        yield named_so
-
-
-def same_text(value: str) -> str:
-    """A peer's text as every engine can hold it (PostgreSQL has no place for a NUL); what is sought is mapped alike."""
-    return value.replace("\x00", "\ufffd")
+def _offered(connection: Connection, statement: Select[Any], wanted: Filter, limit: int) -> list[Head]:
+    """The first of a statement's compositions that were offered a frame of which all of a filter is true."""
+    of = COMPOSITIONS.c
+    statement = statement.add_columns(of.frames)
+    # Where bytes stand in others, from 1: each engine's own.
+    position = func.pg_catalog.position if connection.dialect.name == "postgresql" else func.instr
+    for prints in frames.sought(wanted):
+        statement = statement.where(or_(*(position(of.fingerprints, each) > 0 for each in prints)))
+    found: list[Head] = []
+    # One after the other: how many must be looked at is known once enough are found.
+    streamed = {"stream_results": True, "max_row_buffer": limit}
+    with connection.execute(statement, execution_options=streamed) as rows:
+        for *head, data in rows:
+            if frames.offered(data, wanted):
+                found.append(Head(*head))
+                if len(found) == limit:
+                    break
+    return found
 
 
 def _insert(connection: Connection, table: Table) -> Any:
@@ -299,6 +259,13 @@ def _insert(connection: Connection, table: Table) -> Any:
     return postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)
 
 
-def _insert_all(connection: Connection, table: Table, rows: list[dict[str, object]]) -> None:
+def _insert_all(connection: Connection, table: Table, rows: list[tuple[object, ...]]) -> None:
+    """Inserts rows, each a value for every column in the table's order: by the driver, which is half of the time."""
     if rows:
-        connection.execute(table.insert(), rows)
+        connection.exec_driver_sql(_inserting(table, connection.dialect), rows)
+
+
+@lru_cache(maxsize=16)
+def _inserting(table: Table, dialect: Dialect) -> str:
+    """The statement that inserts into a table, as a driver takes it."""
+    return str(table.insert().compile(dialect=dialect))

@@ -13,8 +13,7 @@ import math
 import traceback
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import structlog
 from sqlalchemy import Connection
@@ -22,6 +21,7 @@ from sqlalchemy import Connection
 from broker.core.records import Filter, Observation, ProviderStatistics
 from broker.store import statements
 from broker.store.engine import Engine, StoreUnavailable, StoreUnusable
+from broker.store.frames import same_text
 from broker.store.migrating import migrate
 from broker.store.values import Head, KeptComposition, Mark
 
@@ -42,10 +42,9 @@ FORGET_BATCH = 500
 log = structlog.get_logger("broker.store")
 
 
-@dataclass(slots=True)
-class _Waiting:
+class _Waiting(NamedTuple):
     kept: KeptComposition
-    done: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    done: asyncio.Future[None]
 
 
 class Store:
@@ -148,11 +147,12 @@ class Store:
         Raises:
             StoreUnavailable: It is not known to be kept. It may still be committed.
         """
-        if self._failure is not None and asyncio.get_running_loop().time() < self._away_until:
+        loop = asyncio.get_running_loop()
+        if self._failure is not None and loop.time() < self._away_until:
             raise self._failure
         if len(self._waiting) >= QUEUE:
             raise StoreUnavailable(f"{self.name}: {QUEUE} compositions wait to be kept")
-        waiting = _Waiting(kept)
+        waiting = _Waiting(kept, loop.create_future())
         self._waiting.append(waiting)
         self._arrived.set()
         seconds = min(seconds, self._wait_seconds)
@@ -205,9 +205,7 @@ class Store:
             if statements.head(connection, tenant, composition_id) is None:
                 return None
             placed = statements.placed(connection, tenant, composition_id)
-            strangers = [
-                seen for seen in observations if (seen.provider, statements.same_text(seen.frame_id)) not in placed
-            ]
+            strangers = [seen for seen in observations if (seen.provider, same_text(seen.frame_id)) not in placed]
             if not strangers:
                 statements.attribute(connection, tenant, composition_id, observations, reported_by, at)
             return strangers
@@ -236,10 +234,13 @@ class Store:
                     if not waiting.done.done():
                         waiting.done.set_exception(StoreUnavailable(f"{self.name}: it was closed"))
 
-    async def _keep(self, batch: list[_Waiting]) -> None:
+    async def _keep(self, batch: list[_Waiting], *, alone: bool = False) -> None:
+        """Keeps what waits together; ``alone``: of one that made that fail, and may be kept already."""
+
         def work(connection: Connection) -> None:
-            for waiting in batch:
-                statements.record(connection, waiting.kept)
+            kept = [waiting.kept for waiting in batch]
+            if not alone or statements.head(connection, kept[0].tenant, kept[0].composition_id) is None:
+                statements.record(connection, *kept)
 
         try:
             await self._migrate()
@@ -247,10 +248,10 @@ class Store:
         except (StoreUnavailable, StoreUnusable) as failure:
             _end(batch, self._failed(failure))
         except Exception as fault:  # noqa: BLE001 - whatever it is, the others must still be kept
-            if len(batch) > 1:
+            if not alone:
                 # One that cannot be kept must not take the others with it.
                 for waiting in batch:
-                    await self._keep([waiting])
+                    await self._keep([waiting], alone=True)
                 return
             # As text, and not as exc_info: a renderer might add local variables, and those hold what was composed.
             log.error("a composition could not be kept", store=self.name, traceback=traceback.format_exc())  # noqa: TRY400

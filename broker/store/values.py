@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptLane:
+class KeptLane(Struct, frozen=True, gc=False, kw_only=True):
     """How one provider fared in one composition.
 
     Attributes:
@@ -28,8 +27,7 @@ class KeptLane:
     tokens_placed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class KeptFrame:
+class KeptFrame(Struct, frozen=True, gc=False):
     """What became of one offered frame.
 
     Attributes:
@@ -45,8 +43,7 @@ class KeptFrame:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptComposition:
+class KeptComposition(Struct, frozen=True, gc=False, kw_only=True):
     """One composition.
 
     Attributes:
@@ -74,8 +71,7 @@ class KeptComposition:
     frames: tuple[KeptFrame, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
+class Head(Struct, frozen=True, gc=False):
     """A kept composition without its parts; the attributes are those of :class:`KeptComposition`."""
 
     composition_id: str
@@ -86,8 +82,7 @@ class Head:
     head: bytes
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Mark:
+class Mark(Struct, frozen=True, gc=False, order=True):
     """Where a page ended: the last composition on it."""
 
     made_at: int

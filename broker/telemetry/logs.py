@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Sequence
 from typing import Any, TextIO
 
 import structlog
@@ -47,19 +47,15 @@ def configure(
         processors=[
             structlog.stdlib.filter_by_level,
             *shared,
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+            _events,
         ],
-        logger_factory=structlog.stdlib.LoggerFactory(),
+        # structlog's own factory makes loggers that look through the stack for their caller, whom no line names.
+        logger_factory=logging.getLogger,
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=False,
     )
     handler = logging.StreamHandler(out)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
-            foreign_pre_chain=shared,
-        )
-    )
+    handler.setFormatter(_Formatter(shared, last))
     if repeats is not None:
         handler.addFilter(repeats)
     root = logging.getLogger()
@@ -67,6 +63,28 @@ def configure(
     root.setLevel(level.upper())
     # At info it tells with each start what it is made of, and nothing of this store.
     logging.getLogger("alembic").setLevel(logging.NOTSET if level == "debug" else logging.WARNING)
+
+
+class _Formatter(structlog.stdlib.ProcessorFormatter):
+    """Renders structlog's events by themselves: its own way copies their records, which takes longer than rendering."""
+
+    def __init__(self, first: Sequence[Any], last: Sequence[Any]) -> None:
+        """Renders by ``last``, which ends in a text; what other libraries log goes through ``first`` before."""
+        super().__init__(processors=[self.remove_processors_meta, *last], foreign_pre_chain=first)
+        self._last = last
+
+    def format(self, record: logging.LogRecord) -> str:
+        if not isinstance(record.msg, dict) or not hasattr(record, "_from_structlog"):
+            return super().format(record)
+        said: Any = record.msg.copy()
+        for processor in self._last:
+            said = processor(None, record.levelname.lower(), said)
+        return str(said)
+
+
+def _events(_logger: object, name: str, event: MutableMapping[str, Any]) -> tuple[tuple[Any], dict[str, Any]]:
+    """Hands an event to :mod:`logging` as its record's message."""
+    return (event,), {"extra": {"_from_structlog": name}}
 
 
 def _printable(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

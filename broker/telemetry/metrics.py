@@ -8,6 +8,7 @@ Counting takes about a microsecond and may be done from any thread.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import Generic, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, GCCollector, Histogram, Info, ProcessCollector
 
@@ -42,10 +43,14 @@ GAUGES: Mapping[str, str] = {
     "memory_bytes": "Bytes of the process that are in memory.",
     "memory_limit_bytes": "How many it may have.",
     "memory_shed_bytes": "From how many on new requests are refused.",
+    "event_loop_lag_max_seconds": "How late the event loop was at most in the last half a minute to a minute.",
     "store_pending": "Compositions that wait to be recorded.",
     "store_away": "1 while the store cannot be reached.",
 }
 """What :meth:`Metrics.set` takes: what is measured now and then."""
+
+
+Kind = TypeVar("Kind", Counter, Gauge, Histogram)
 
 
 class Metrics:
@@ -72,7 +77,7 @@ class Metrics:
         Info("context_broker_build", "The broker's version.", registry=self.registry).info({"version": version})
         self._calls = self._counter("calls", "Calls that ended, by method and status code.", "method", "code")
         self._call_seconds = self._histogram("call_seconds", "How long calls took; standing ones apart.", "method")
-        self._calls_open = self._gauge("calls_in_flight", "Calls that run.", "method")
+        self._calls_open = _Children(self._gauge("calls_in_flight", "Calls that run.", "method"))
         self._refusals = self._counter("refusals", "Calls that ended with an error, by its reason.", "method", "reason")
         self._compositions = self._counter(
             "compositions", "Compositions that were answered, by strategy and what became of their record.",
@@ -95,7 +100,7 @@ class Metrics:
         self._lies = self._counter("lies", "Lies that providers were caught in.", "provider", "reason")
         self._quarantines = self._counter("quarantines", "Times that a provider was made to sit out.", "provider")
         self._circuits = self._counter("circuits_opened", "Times that a provider failed too often.", "provider")
-        self._instances = self._gauge("provider_instances", "Instances that are attached.", "provider")
+        self._instances = _Children(self._gauge("provider_instances", "Instances that are attached.", "provider"))
         self._store_seconds = self._histogram(
             "store_record_seconds", "How long a composition waited to be recorded, by outcome.", "outcome"
         )
@@ -107,7 +112,7 @@ class Metrics:
 
     def call_began(self, method: str) -> None:
         """Counts a call that runs."""
-        self._calls_open.labels(method).inc()
+        self._calls_open(method).inc()
 
     def call_ended(self, method: str, code: str, reason: str, seconds: float) -> None:
         """Counts a call that ran.
@@ -119,12 +124,12 @@ class Metrics:
             seconds: How long it took.
         """
         exemplar = _exemplar()
-        self._calls_open.labels(method).dec()
-        self._calls.labels(method, code).inc(exemplar=exemplar)
+        self._calls_open(method).dec()
+        self._calls(method, code).inc(exemplar=exemplar)
         if method not in STANDING:
-            self._call_seconds.labels(method).observe(seconds, exemplar)
+            self._call_seconds(method).observe(seconds, exemplar)
         if reason:
-            self._refusals.labels(method, self._reasons.learn(reason)).inc(exemplar=exemplar)
+            self._refusals(method, self._reasons.learn(reason)).inc(exemplar=exemplar)
 
     def lane_began(self) -> None:
         """Counts a lane that is open."""
@@ -137,8 +142,8 @@ class Metrics:
     def lane_ended(self, lane: Lane, seconds: float) -> None:
         """Counts a lane that ended, however its request fares; ``seconds`` is how long it was open."""
         label = self.providers.of(lane.provider)
-        self._lanes.labels(label, lane.end.value).inc()
-        self._lane_seconds.labels(label).observe(seconds, _exemplar())
+        self._lanes(label, lane.end.value).inc()
+        self._lane_seconds(label).observe(seconds, _exemplar())
 
     def composed(self, composition: Composition, stages: Mapping[str, float], inline: Collection[str]) -> None:
         """Counts an answered composition.
@@ -149,12 +154,12 @@ class Metrics:
             inline: Names of the lanes that the caller brought along.
         """
         exemplar, summary = _exemplar(), composition.summary
-        self._compositions.labels(summary.strategy.name, composition.audit_state.value).inc(exemplar=exemplar)
+        self._compositions(summary.strategy.name, composition.audit_state.value).inc(exemplar=exemplar)
         for stage, seconds in stages.items():
-            self._stages.labels(stage).observe(seconds, exemplar)
+            self._stages(stage).observe(seconds, exemplar)
         for reason, frames in summary.reasons.items():
             placed = reason == INCLUDED
-            self._frames.labels("placed" if placed else "excluded", "" if placed else reason).inc(frames)
+            self._frames("placed" if placed else "excluded", "" if placed else reason).inc(frames)
         for provider, used in composition.usage.providers.items():
             label = INLINE if provider in inline else self.providers.of(provider)
             for stage, frames, tokens in (
@@ -162,54 +167,69 @@ class Metrics:
                 ("admitted", used.frames_admitted, used.tokens_admitted),
                 ("placed", used.frames_placed, used.tokens_placed),
             ):
-                self._provider_frames.labels(label, stage).inc(frames)
-                self._tokens.labels(label, stage).inc(tokens)
+                self._provider_frames(label, stage).inc(frames)
+                self._tokens(label, stage).inc(tokens)
         if summary.rerank is not None:
-            self._reranks.labels(summary.rerank.name, summary.rerank.outcome.value).inc()
+            self._reranks(summary.rerank.name, summary.rerank.outcome.value).inc()
 
     def recorded(self, state: AuditState, seconds: float) -> None:
         """Times the recording of a composition."""
-        self._store_seconds.labels(state.value).observe(seconds, _exemplar())
+        self._store_seconds(state.value).observe(seconds, _exemplar())
 
     def lied(self, provider: str, reason: str) -> None:
         """Counts a lie."""
-        self._lies.labels(self.providers.of(provider), reason).inc()
+        self._lies(self.providers.of(provider), reason).inc()
 
     def quarantined(self, provider: str) -> None:
         """Counts a provider that has to sit out."""
-        self._quarantines.labels(self.providers.of(provider)).inc()
+        self._quarantines(self.providers.of(provider)).inc()
 
     def circuit_opened(self, provider: str) -> None:
         """Counts a circuit that opened."""
-        self._circuits.labels(self.providers.of(provider)).inc()
+        self._circuits(self.providers.of(provider)).inc()
 
     def attached(self, provider: str) -> str:
         """Counts an instance that attached; what :meth:`detached` is to be given."""
         label = self.providers.learn(provider)
-        self._instances.labels(label).inc()
+        self._instances(label).inc()
         return label
 
     def detached(self, label: str) -> None:
         """Counts it no more."""
-        self._instances.labels(label).dec()
+        self._instances(label).dec()
 
     def lagged(self, seconds: float) -> None:
-        """Notes how late the event loop was."""
-        self._lag.observe(max(0.0, seconds))
+        """Notes how late the event loop was, in seconds from 0."""
+        self._lag.observe(seconds)
 
     def set(self, values: Mapping[str, float]) -> None:
         """Notes what was measured of the broker just now, by the names in :data:`GAUGES`."""
         for name, value in values.items():
             self._gauges[name].set(value)
 
-    def _counter(self, name: str, text: str, *labels: str) -> Counter:
-        return Counter(f"{PREFIX}_{name}", text, labels, registry=self.registry)
+    def _counter(self, name: str, text: str, *labels: str) -> _Children[Counter]:
+        return _Children(Counter(f"{PREFIX}_{name}", text, labels, registry=self.registry))
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
         return Gauge(f"{PREFIX}_{name}", text, labels, registry=self.registry)
 
-    def _histogram(self, name: str, text: str, *labels: str) -> Histogram:
-        return Histogram(f"{PREFIX}_{name}", text, labels, buckets=SECONDS, registry=self.registry)
+    def _histogram(self, name: str, text: str, *labels: str) -> _Children[Histogram]:
+        return _Children(Histogram(f"{PREFIX}_{name}", text, labels, buckets=SECONDS, registry=self.registry))
+
+
+class _Children(Generic[Kind]):
+    """A metric's children by their labels' values: looking one up in the metric itself takes longer than counting."""
+
+    def __init__(self, metric: Kind) -> None:
+        self._metric: Kind = metric
+        self._made: dict[tuple[str, ...], Kind] = {}
+
+    def __call__(self, *labels: str) -> Kind:
+        """The child of these values, in the order of the metric's labels."""
+        child = self._made.get(labels)
+        if child is None:
+            child = self._made[labels] = self._metric.labels(*labels)
+        return child
 
 
 def _exemplar() -> dict[str, str] | None:

@@ -11,17 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from opentelemetry.context import Context
-from opentelemetry.trace import (
-    NoOpTracer,
-    Span,
-    SpanKind,
-    Status,
-    StatusCode,
-    Tracer,
-    get_current_span,
-    set_span_in_context,
-    use_span,
-)
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, get_current_span, use_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 TRACEPARENT = "traceparent"
@@ -42,12 +32,20 @@ class Tracing:
             tracer: What makes them; None: a caller's trace is carried on, and nothing is added to it.
             close: Hands over what was not exported yet; it may take seconds, and is called in a thread.
         """
-        self._tracer = tracer if tracer is not None else NoOpTracer()
+        self._tracer = tracer
         self._close = close
 
     @contextmanager
     def call(self, method: str, metadata: Iterable[tuple[str, str | bytes]]) -> Iterator[Span]:
         """The span of a call, current inside the block; it is a child of the caller's, where ``metadata`` names one."""
+        if self._tracer is None:
+            callers = get_current_span(caller_context(metadata))
+            if callers is get_current_span():
+                yield callers
+            else:
+                with use_span(callers, record_exception=False, set_status_on_exception=False):
+                    yield callers
+            return
         span = self._tracer.start_span(
             method,
             context=caller_context(metadata),
@@ -62,6 +60,9 @@ class Tracing:
     @contextmanager
     def part(self, name: str, **attributes: Value) -> Iterator[Span]:
         """The span of a part of what is current, current inside the block. An error that leaves it marks it."""
+        if self._tracer is None:
+            yield get_current_span()
+            return
         span = self._tracer.start_span(name, attributes=named(**attributes))
         with use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False):
             try:
@@ -76,11 +77,19 @@ class Tracing:
 
     def begin(self, name: str, **attributes: Value) -> Span:
         """A span of what is current, to be ended by whoever began it."""
+        if self._tracer is None:
+            return get_current_span()
         return self._tracer.start_span(name, attributes=named(**attributes))
 
     async def close(self) -> None:
         """Hands over what was not exported yet."""
         await asyncio.to_thread(self._close)
+
+
+def note(span: Span, **attributes: Value) -> None:
+    """Adds attributes to a span, :func:`named`, where it is one that is kept."""
+    if span.is_recording():
+        span.set_attributes(named(**attributes))
 
 
 def named(**attributes: Value) -> dict[str, Value]:
@@ -89,21 +98,23 @@ def named(**attributes: Value) -> dict[str, Value]:
 
 
 def failed(span: Span, reason: str) -> None:
-    """Marks a span as failed, for a stable reason."""
-    span.set_status(Status(StatusCode.ERROR, reason))
+    """Marks a span as failed, for a stable reason, where it is one that is kept."""
+    if span.is_recording():
+        span.set_status(Status(StatusCode.ERROR, reason))
 
 
 def caller_context(metadata: Iterable[tuple[str, str | bytes]]) -> Context:
     """Where a caller's span is; empty where it names none. Of several the core hands on the last."""
     value = next((value for key, value in metadata if key == TRACEPARENT), None)
-    return _PROPAGATOR.extract({TRACEPARENT: value} if isinstance(value, str) else {}, Context())
+    return _PROPAGATOR.extract({TRACEPARENT: value}, Context()) if isinstance(value, str) else Context()
 
 
 def traceparent(span: Span | None = None) -> str:
     """What names a span to another system; None: the current one. Empty: there is none."""
-    carrier: dict[str, str] = {}
-    _PROPAGATOR.inject(carrier, None if span is None else set_span_in_context(span, Context()))
-    return carrier.get(TRACEPARENT, "")
+    context = (get_current_span() if span is None else span).get_span_context()
+    if not context.is_valid:
+        return ""
+    return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
 
 
 def carried() -> tuple[tuple[str, str], ...]:

@@ -5,7 +5,7 @@ Counting comes before parsing: a message of one mebibyte can hold half a million
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from google.protobuf.message import DecodeError
@@ -40,13 +40,14 @@ def batch_size(data: bytes) -> int:
     return len(_parsed(schema.FrameBatch, data).frames)
 
 
-def split_batch(data: bytes) -> list[bytes]:
-    """The encoded frames of a serialized ``FrameBatch``, in the order sent.
+def split_batch(data: bytes) -> Sequence[bytes]:
+    """The encoded frames of a serialized ``FrameBatch``, in the order sent, each cut out as it is asked for.
 
     Raises:
         InvalidArgument: As for :func:`batch_query_id`.
     """
-    return list(_parsed(schema.FrameBatch, data).frames)
+    frames: Sequence[bytes] = _parsed(schema.FrameBatch, data).frames
+    return frames
 
 
 def join_batch(query_id: str, frames: Iterable[bytes]) -> bytes:

@@ -1,13 +1,14 @@
-"""A composition as the messages that stream it, none above 512 KiB, and back.
+"""A composition as the parts that stream it, none above 512 KiB, and back.
 
-The order is: placed frames in prompt order, citations, audit rows, and one ``Completed``, which is last so that a
-stream that was cut is never taken for a whole one. What :class:`CompositionReader` rebuilds equals what was sent.
+Its order is: placed frames in prompt order, citations, audit rows, and one ``Completed``, which has the last part to
+itself: a stream that was cut is never taken for a whole one. What :class:`CompositionReader` rebuilds equals what was
+sent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from contextbroker.v1 import composition_pb2
 from contextbroker.v1 import context_service_pb2 as pb
@@ -15,67 +16,129 @@ from google.protobuf.message import Message
 
 from broker.core.composition import AuditState, Citation, Composition, Placed
 from broker.errors import Internal
-from broker.wire.audits import read_row, read_summary, read_usage, row_message, summary_message, usage_message
-from broker.wire.frames import frame_message, frame_value, ref_message, ref_value
+from broker.wire.audits import read_row, read_summary, read_usage
+from broker.wire.encoded import Field, citation_bytes, placed_bytes, row_bytes
+from broker.wire.encoded_audits import EncodedAudit
+from broker.wire.frames import frame_value, ref_value
 from broker.wire.updates import read_accepted
 
 MAX_MESSAGE_BYTES = 512 * 1024
 """Bytes of one message, at most."""
 
-FILL_BYTES = 128 * 1024
+FILL_BYTES = 160 * 1024
 """Bytes that a message is filled to: larger ones hardly travel faster, and a reader that stalls keeps one waiting."""
 
 HEADROOM = 64
-"""Bytes that a batch's own tags and lengths take, and then some."""
+"""Bytes that the tags and lengths around a part's items take, and then some."""
 
 ITEM_TAG = 6
-"""Bytes of one item's tag and length inside its batch, at most."""
+"""Bytes of one item's tag and length inside its part, at most."""
 
-Item = TypeVar("Item", bound=Message)
+KINDS = ("placed", "citations", "audit")
+"""What a composition has many of, by their names in ``Part`` and in their order."""
+
+_SUMMARY, _USAGE = (Field(composition_pb2.Completed.DESCRIPTOR.fields_by_name[name]) for name in ("summary", "usage"))
+_STATES = {state: composition_pb2.AuditState.Value(f"AUDIT_STATE_{state.value}") for state in AuditState}
+_PART = {field.name: Field(field) for field in composition_pb2.Part.DESCRIPTOR.fields}
+_RESPONSE = Field(pb.ComposeResponse.DESCRIPTOR.fields_by_name["part"])
+_NO_PART = composition_pb2.Part()
 
 
-def composition_messages(
-    composition: Composition, max_bytes: int = MAX_MESSAGE_BYTES, *, beside_completed: int = 0
-) -> Iterator[pb.ComposeResponse]:
-    """The messages of a composition, made one by one as they are asked for.
+class EncodedPart:
+    """Some of a composition, encoded.
 
-    A frame or a summary that would be larger than a message may be is cut to fit, where it is least missed: provenance
-    that other copies lent a frame, then vouchers; the caller's own long lists in the strategy's record, then what lanes
-    said of their ends.
+    Attributes:
+        pieces: Bytes to be joined, by :data:`KINDS`.
+        size: How many these are in all.
+    """
+
+    __slots__ = ("pieces", "size")
+
+    def __init__(self) -> None:
+        self.pieces: dict[str, list[bytes]] = {kind: [] for kind in KINDS}
+        self.size = 0
+
+    def joined(self, kinds: Iterable[str] = KINDS) -> bytes:
+        """The part with items of those kinds alone; nothing where it has none."""
+        return b"".join([piece for kind in kinds for piece in self.pieces[kind]])
+
+    def response(self) -> bytes:
+        """The whole part as a message of the answer."""
+        pieces = [piece for kind in KINDS for piece in self.pieces[kind]]
+        return b"".join((_RESPONSE[self.size], *pieces))
+
+
+def encoded_parts(composition: Composition, max_bytes: int = MAX_MESSAGE_BYTES) -> Iterator[EncodedPart]:
+    """The parts of a composition but the last, made one by one as they are asked for.
+
+    A frame that would be larger than a message may be is cut to fit, where it is least missed: provenance that other
+    copies lent it, then vouchers.
 
     Args:
         composition: The composition.
         max_bytes: Bytes of one message, at least 512 KiB for every frame that the core lets pass to fit uncut. It is
             filled up to :data:`FILL_BYTES` where that is less, and further only by one item that is larger.
-        beside_completed: Bytes of the last message that are not for ``Completed``.
     """
-    yield from body_messages(composition, max_bytes)
-    yield end_message(composition, max_bytes, beside_completed=beside_completed)
-
-
-def body_messages(composition: Composition, max_bytes: int = MAX_MESSAGE_BYTES) -> Iterator[pb.ComposeResponse]:
-    """The messages of :func:`composition_messages` but the last."""
     room = max_bytes - HEADROOM
     fill = min(room, FILL_BYTES)
-    placed = (fitted(placed_message(item), room) for item in composition.placed)
-    for placed_batch in _batches(placed, fill):
-        yield pb.ComposeResponse(placed=pb.PlacedBatch(placed=placed_batch))
-    for citation_batch in _batches(map(citation_message, composition.citations), fill):
-        yield pb.ComposeResponse(citations=pb.CitationBatch(citations=citation_batch))
-    for row_batch in _batches(map(row_message, composition.audit), fill):
-        yield pb.ComposeResponse(audit=pb.AuditBatch(rows=row_batch))
+    part = EncodedPart()
+    for kind, items in (
+        ("placed", placed_bytes(composition.placed)),
+        ("citations", citation_bytes(composition.citations)),
+        ("audit", row_bytes(composition.audit)),
+    ):
+        field, pieces, size = _PART[kind], part.pieces[kind], part.size
+        for item in items:
+            head = field[len(item)]
+            size += len(head) + len(item)
+            if size > fill and kind == "placed" and len(item) > room - ITEM_TAG:
+                item = _shortened(item, room - ITEM_TAG)
+                head = field[len(item)]
+                size = part.size + len(head) + len(item)
+            if size > fill and part.size:
+                yield part
+                part = EncodedPart()
+                pieces = part.pieces[kind]
+                size = len(head) + len(item)
+            pieces += (head, item)
+            part.size = size
+    if part.size:
+        yield part
 
 
-def end_message(
-    composition: Composition, max_bytes: int = MAX_MESSAGE_BYTES, *, beside_completed: int = 0
-) -> pb.ComposeResponse:
-    """The last message of :func:`composition_messages`."""
+def encoded_end(
+    composition: Composition, audit: EncodedAudit, max_bytes: int = MAX_MESSAGE_BYTES, *, beside_completed: int = 0
+) -> bytes:
+    """The last part of a composition, with its ``Completed`` alone.
+
+    One that would be larger than a message may be is cut to fit, where it is least missed: the caller's own long lists
+    in the strategy's record, then what lanes said of their ends.
+
+    Args:
+        composition: The composition.
+        audit: Its summary and usage.
+        max_bytes: Bytes of one message.
+        beside_completed: Bytes of the message that are not for ``Completed``.
+    """
+    end = composition_pb2.Completed(
+        composition_id=composition.composition_id,
+        preamble=composition.preamble,
+        closing=composition.closing,
+        separator=composition.separator,
+        audit_state=_STATES[composition.audit_state],
+    )
+    data = end.SerializeToString() + _SUMMARY.message(audit.summary) + _USAGE.message(audit.usage)
     room = max_bytes - HEADROOM - beside_completed
-    return pb.ComposeResponse(completed=_fitted_end(completed_message(composition), room))
+    return _PART["completed"].message(data if len(data) <= room else _shortened_end(data, room))
+
+
+def response_of(part: bytes) -> bytes:
+    """An encoded part as a message of the answer."""
+    return _RESPONSE.message(part)
 
 
 class CompositionReader:
-    """Rebuilds a composition from the messages of one answer, in the order in which they come.
+    """Rebuilds a composition from its parts, in the order in which they come.
 
     Args:
         request_id: The request's name, where no ``Accepted`` comes that says it.
@@ -89,30 +152,37 @@ class CompositionReader:
         self._completed: composition_pb2.Completed | None = None
 
     def take(self, message: pb.ComposeResponse) -> tuple[Placed, ...]:
-        """Takes one message; of a kind that it does not need, nothing.
+        """Takes one message of an answer; of a kind that it does not need, nothing.
 
         Returns:
             The placed frames that the message brought.
 
         Raises:
-            Internal: A message follows ``Completed`` (``ANSWER_BROKEN``).
+            Internal: A message follows the last part (``ANSWER_BROKEN``).
+        """
+        kind = message.WhichOneof("message")
+        if kind == "accepted":
+            self._request_id = read_accepted(message.accepted).request_id
+        return self.take_part(message.part if kind == "part" else _NO_PART)
+
+    def take_part(self, part: composition_pb2.Part) -> tuple[Placed, ...]:
+        """Takes one part.
+
+        Returns:
+            The placed frames that the part brought.
+
+        Raises:
+            Internal: It follows the last one (``ANSWER_BROKEN``).
         """
         if self._completed is not None:
             raise _broken("a message follows its end")
-        match message.WhichOneof("message"):
-            case "accepted":
-                self._request_id = read_accepted(message.accepted).request_id
-            case "placed":
-                brought = tuple(map(placed_value, message.placed.placed))
-                self._placed.extend(brought)
-                return brought
-            case "citations":
-                self._citations.extend(map(citation_value, message.citations.citations))
-            case "audit":
-                self._rows.extend(message.audit.rows)
-            case "completed":
-                self._completed = message.completed
-        return ()
+        brought = tuple(map(placed_value, part.placed))
+        self._placed.extend(brought)
+        self._citations.extend(map(citation_value, part.citations))
+        self._rows.extend(part.audit)
+        if part.HasField("completed"):
+            self._completed = part.completed
+        return brought
 
     def result(self) -> Composition:
         """The whole composition.
@@ -147,24 +217,8 @@ class CompositionReader:
         )
 
 
-def placed_message(placed: Placed) -> composition_pb2.Placed:
-    """A placed frame as a message."""
-    return composition_pb2.Placed(
-        position=placed.position,
-        total=placed.total,
-        provider_id=placed.provider,
-        local_rank=placed.local_rank,
-        rank=placed.rank,
-        frame=frame_message(placed.frame),
-        rendered=placed.rendered,
-        cost=placed.cost,
-        citation_label=placed.citation_label,
-        vouchers=map(ref_message, placed.vouchers),
-    )
-
-
 def placed_value(message: composition_pb2.Placed) -> Placed:
-    """The inverse of :func:`placed_message`."""
+    """A placed frame as a value."""
     return Placed(
         position=message.position,
         total=message.total,
@@ -179,53 +233,17 @@ def placed_value(message: composition_pb2.Placed) -> Placed:
     )
 
 
-def citation_message(citation: Citation) -> composition_pb2.Citation:
-    """A citation as a message."""
-    return composition_pb2.Citation(
-        label=citation.label,
-        frame=ref_message(citation.frame),
-        position=citation.position,
-        content_digest=citation.content_digest,
-    )
-
-
 def citation_value(message: composition_pb2.Citation) -> Citation:
-    """The inverse of :func:`citation_message`."""
+    """A citation as a value."""
     return Citation(message.label, ref_value(message.frame), message.position, message.content_digest)
 
 
-def completed_message(composition: Composition) -> composition_pb2.Completed:
-    """The end of a composition, whatever its size."""
-    return composition_pb2.Completed(
-        composition_id=composition.composition_id,
-        summary=summary_message(composition.summary),
-        usage=usage_message(composition.usage),
-        preamble=composition.preamble,
-        closing=composition.closing,
-        separator=composition.separator,
-        audit_state=composition_pb2.AuditState.Value(f"AUDIT_STATE_{composition.audit_state.value}"),
-    )
-
-
-def _batches(items: Iterable[Item], room: int) -> Iterator[list[Item]]:
-    batch: list[Item] = []
-    size = 0
-    for item in items:
-        weight = item.ByteSize() + ITEM_TAG
-        if batch and size + weight > room:
-            yield batch
-            batch, size = [], 0
-        batch.append(item)
-        size += weight
-    if batch:
-        yield batch
-
-
-def fitted(placed: composition_pb2.Placed, room: int) -> composition_pb2.Placed:
-    """The placed frame, cut to what one message holds. The kept copy's own provenance comes first and goes last."""
+def _shortened(data: bytes, room: int) -> bytes:
+    """The placed frame, cut to so many bytes. The kept copy's own provenance comes first and goes last."""
+    placed = composition_pb2.Placed.FromString(data)
     for entries in (placed.frame.provenance, placed.vouchers):
-        _shorten(placed, entries, room - ITEM_TAG)
-    return placed
+        _shorten(placed, entries, room)
+    return placed.SerializeToString(deterministic=True)
 
 
 def _shorten(message: Message, entries: Any, room: int) -> None:
@@ -237,13 +255,12 @@ def _shorten(message: Message, entries: Any, room: int) -> None:
     del entries[keep:]
 
 
-def _fitted_end(end: composition_pb2.Completed, room: int) -> composition_pb2.Completed:
-    cuts: tuple[Callable[[composition_pb2.Completed], None], ...] = (_cut_params, _cut_messages)
-    for cut in cuts:
-        if end.ByteSize() <= room:
-            break
-        cut(end)
-    return end
+def _shortened_end(data: bytes, room: int) -> bytes:
+    end = composition_pb2.Completed.FromString(data)
+    _cut_params(end)
+    if end.ByteSize() > room:
+        _cut_messages(end)
+    return end.SerializeToString(deterministic=True)
 
 
 def _cut_params(end: composition_pb2.Completed) -> None:

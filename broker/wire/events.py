@@ -6,13 +6,12 @@ schema's constraints; what did not arrives as :class:`Malformed`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from broker.core.scores import UNIT, ScoreScale
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
+class Query(Struct, frozen=True, gc=False, kw_only=True):
     """A question as providers see it, and what one answer may hold.
 
     Attributes:
@@ -36,8 +35,7 @@ class Query:
     traceparent: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(Struct, frozen=True, gc=False):
     """One thing that a provider sent and the broker did not take, for whoever must mend it.
 
     Attributes:
@@ -51,8 +49,7 @@ class Violation:
     frame_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Hello:
+class Hello(Struct, frozen=True, gc=False):
     """Provider: who is attaching.
 
     Attributes:
@@ -72,8 +69,7 @@ class Hello:
     max_in_flight: int = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Struct, frozen=True, gc=False):
     """Provider: frames for an open query.
 
     Attributes:
@@ -85,8 +81,7 @@ class Batch:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class LaneEnded:
+class LaneEnded(Struct, frozen=True, gc=False):
     """Provider: the end of an open query's frames.
 
     Attributes:
@@ -100,13 +95,11 @@ class LaneEnded:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Detached:
+class Detached(Struct, frozen=True, gc=False):
     """Provider: send no more queries; open ones may still be answered."""
 
 
-@dataclass(frozen=True, slots=True)
-class Malformed:
+class Malformed(Struct, frozen=True, gc=False):
     """Provider: a message that could not be read, or that breaks the schema's constraints.
 
     Attributes:
@@ -124,8 +117,7 @@ Inbound = Hello | Batch | LaneEnded | Detached | Malformed
 """Anything that a provider says."""
 
 
-@dataclass(frozen=True, slots=True)
-class Welcome:
+class Welcome(Struct, frozen=True, gc=False):
     """Broker: the session stands.
 
     Attributes:
@@ -135,8 +127,7 @@ class Welcome:
     session_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(Struct, frozen=True, gc=False):
     """Broker: a question.
 
     Attributes:
@@ -150,15 +141,13 @@ class Ask:
     remaining_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Cancel:
+class Cancel(Struct, frozen=True, gc=False):
     """Broker: stop answering a question."""
 
     query_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Rejection:
+class Rejection(Struct, frozen=True, gc=False):
     """Broker: something sent was not taken. The session stands.
 
     Attributes:
@@ -170,8 +159,7 @@ class Rejection:
     violations: tuple[Violation, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Draining:
+class Draining(Struct, frozen=True, gc=False):
     """Broker: it is stopping; finish open queries, then detach.
 
     Attributes:

@@ -1,21 +1,22 @@
 """Frames and scales: messages to values and back.
 
-Each frame is parsed once, by itself, so that one that cannot be read costs no other.
+Whatever a frame holds, one that cannot be read costs no other.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import astuple
 
 from contextbroker.v1 import frame_pb2, strategy_pb2
 from google.protobuf.message import DecodeError
+from msgspec import Struct
+from msgspec.structs import astuple
 
 from broker.core.frames import KINDS, Frame, FrameRef, Provenance, Relation, digest_of
-from broker.core.intake import MAX_PROVENANCE, MAX_RELATIONS
 from broker.core.lanes import Unreadable
 from broker.core.scores import UNIT, Direction, ScoreScale
+from broker.core.slips import MAX_PROVENANCE, MAX_RELATIONS
 from broker.errors import FieldViolation, InvalidArgument
 from broker.wire.schema import loose_frame
 from broker.wire.typed import require
@@ -33,7 +34,7 @@ _DIRECTIONS: dict[int, Direction] = {
     frame_pb2.SCORE_DIRECTION_AS_SENT: Direction.AS_SENT,
 }
 
-_DIRECTION_NUMBERS: dict[Direction, frame_pb2.ScoreDirection.ValueType] = {
+DIRECTION_NUMBERS: dict[Direction, frame_pb2.ScoreDirection.ValueType] = {
     Direction.HIGHER_IS_BETTER: frame_pb2.SCORE_DIRECTION_HIGHER_IS_BETTER,
     Direction.LOWER_IS_BETTER: frame_pb2.SCORE_DIRECTION_LOWER_IS_BETTER,
     Direction.AS_SENT: frame_pb2.SCORE_DIRECTION_AS_SENT,
@@ -92,26 +93,24 @@ def unreadable(data: bytes, reason: str, allowed: int = 0) -> Unreadable:
 
 def frame_value(message: frame_pb2.Frame, most: int | None = None) -> Frame:
     """A parsed frame as a value; ``most`` is how many steps of provenance, and relations, are read; None: all."""
+    # Each look into a message costs as much as making a small value: none is taken twice, and whether a number is there
+    # is asked only where it could be absent.
+    score, cost, steps, ties = message.score, message.token_cost, message.provenance[:most], message.relations[:most]
     return Frame(
-        id=message.id,
-        title=message.title,
-        content=message.content,
-        score=message.score if message.HasField("score") else None,
-        kind=kind_name(message.kind),
-        citation_label=message.citation_label,
-        uri=message.uri,
-        provenance=tuple(
-            [
-                Provenance(step.type, step.uri, step.range, step.digest, step.method, step.by)
-                for step in message.provenance[:most]
-            ]
-        ),
-        relations=tuple([Relation(tie.rel, tie.target_uri, tie.display_name) for tie in message.relations[:most]]),
-        valid_from=message.valid_from,
-        valid_to=message.valid_to,
-        recorded_at=message.recorded_at,
-        token_cost=message.token_cost if message.HasField("token_cost") else None,
-        content_digest=message.content_digest,
+        message.id,
+        message.title,
+        message.content,
+        score if score or message.HasField("score") else None,
+        kind_name(message.kind),
+        message.citation_label,
+        message.uri,
+        tuple([Provenance(s.type, s.uri, s.range, s.digest, s.method, s.by) for s in steps]) if steps else (),
+        tuple([Relation(tie.rel, tie.target_uri, tie.display_name) for tie in ties]) if ties else (),
+        message.valid_from,
+        message.valid_to,
+        message.recorded_at,
+        cost if cost or message.HasField("token_cost") else None,
+        message.content_digest,
     )
 
 
@@ -176,7 +175,7 @@ def encode_frame(frame: Frame, path: str = "") -> bytes:
     try:
         return frame_message(frame, path).SerializeToString()
     except UnicodeEncodeError:
-        return loose_frame("".join(_texts(astuple(frame))))
+        return loose_frame("".join(_texts(frame)))
     except OverflowError:
         text = "the score does not fit a number of 64 bits"
         raise InvalidArgument.of([FieldViolation(f"{path}.score".removeprefix("."), "OUT_OF_RANGE", text)]) from None
@@ -188,13 +187,13 @@ def _texts(value: object) -> Iterator[str]:
     elif isinstance(value, tuple):
         for item in value:
             yield from _texts(item)
+    elif isinstance(value, Struct):
+        yield from _texts(astuple(value))
 
 
 def scale_message(scale: ScoreScale) -> frame_pb2.ScoreScale:
     """A scale as a message."""
-    return frame_pb2.ScoreScale(
-        id=scale.id, min=scale.min, max=scale.max, direction=_DIRECTION_NUMBERS[scale.direction]
-    )
+    return frame_pb2.ScoreScale(id=scale.id, min=scale.min, max=scale.max, direction=DIRECTION_NUMBERS[scale.direction])
 
 
 def read_scale(message: frame_pb2.ScoreScale | None, path: str = "scale") -> ScoreScale:
@@ -226,11 +225,6 @@ def read_scale(message: frame_pb2.ScoreScale | None, path: str = "scale") -> Sco
 def unknown_value(path: str, number: int) -> FieldViolation:
     """The violation of an enum field that holds a number this version does not know."""
     return FieldViolation(path, "ENUM_UNKNOWN", f"the value {number} is not known to this version; use a listed one")
-
-
-def ref_message(ref: FrameRef) -> strategy_pb2.FrameRef:
-    """The name of a frame as a message."""
-    return strategy_pb2.FrameRef(provider_id=ref.provider, frame_id=ref.frame_id)
 
 
 def ref_value(message: strategy_pb2.FrameRef) -> FrameRef:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 
 from contextbroker.v1 import context_service_pb2 as pb
 from google.protobuf.timestamp_pb2 import Timestamp
+from msgspec import Struct, field
 
 from broker.core.scores import ScoreScale
 from broker.core.strategies import Parameter
@@ -16,8 +16,7 @@ from broker.wire.json_values import read_struct, struct_message
 MICROS = 10**6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedInstance:
+class ListedInstance(Struct, frozen=True, gc=False, kw_only=True):
     """One attached replica.
 
     Attributes:
@@ -37,8 +36,7 @@ class ListedInstance:
     last_seen: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedProvider:
+class ListedProvider(Struct, frozen=True, gc=False, kw_only=True):
     """One provider that the broker knows.
 
     Attributes:
@@ -60,8 +58,7 @@ class ListedProvider:
     circuit_open_seconds: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedStrategy:
+class ListedStrategy(Struct, frozen=True, gc=False, kw_only=True):
     """One ranking policy.
 
     Attributes:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from contextbroker.v1 import provider_service_pb2 as pb
 from google.protobuf.message import DecodeError
+from msgspec import Struct
 
 from broker.core.scores import UNIT, ScoreScale
 from broker.errors import InvalidArgument
@@ -16,8 +16,7 @@ from broker.wire.frames import read_scale, scale_message
 from broker.wire.sessions import Check
 
 
-@dataclass(frozen=True, slots=True)
-class PushHeader:
+class PushHeader(Struct, frozen=True, gc=False):
     """Whose frames a delivery holds, and for which request.
 
     Attributes:

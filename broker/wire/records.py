@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields, replace
 
 from contextbroker.v1 import composition_pb2
 from contextbroker.v1 import context_service_pb2 as pb
+from msgspec import Struct
+from msgspec.structs import replace
 
 from broker.core.audited import AuditSummary
 from broker.core.composition import Composition, Usage
 from broker.core.records import Filter, Observation, ProviderStatistics
 from broker.errors import FieldViolation, Internal, InvalidArgument
-from broker.wire.audits import read_summary, read_usage, summary_message, usage_message
+from broker.wire.audits import read_summary, read_usage
 from broker.wire.compositions import CompositionReader
+from broker.wire.encoded import Field
+from broker.wire.encoded_audits import EncodedAudit
 from broker.wire.listings import MICROS
-from broker.wire.requests import ComposeCall, compose_request, read_call
+from broker.wire.requests import ComposeCall, read_call
 
-_FIGURES = tuple(field.name for field in fields(ProviderStatistics) if field.name != "provider")
+_HEAD, _PART = map(Field, pb.GetCompositionResponse.DESCRIPTOR.fields)
+_SUMMARY, _USAGE = (Field(pb.CompositionRecord.DESCRIPTOR.fields_by_name[name]) for name in ("summary", "usage"))
+
+_FIGURES = tuple(name for name in ProviderStatistics.__struct_fields__ if name != "provider")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class Record(Struct, frozen=True, gc=False, kw_only=True):
     """A recorded composition.
 
     Attributes:
@@ -40,8 +45,7 @@ class Record:
     content: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedComposition:
+class ListedComposition(Struct, frozen=True, gc=False, kw_only=True):
     """What a list says of a recorded composition.
 
     Attributes:
@@ -65,55 +69,61 @@ class ListedComposition:
     content: bool
 
 
-def record_head(composition: Composition, call: ComposeCall, subject: str, made_at: int, *, content: bool) -> bytes:
+def record_head(
+    composition: Composition,
+    audit: EncodedAudit,
+    asked: pb.ComposeRequest,
+    subject: str,
+    made_at: int,
+    *,
+    content: bool,
+) -> bytes:
     """What is kept of a composition beside its parts.
 
     Args:
         composition: The composition.
-        call: What was asked.
+        audit: Its summary and usage.
+        asked: The request as it was sent, without inline lanes; it is kept under the composition's own request id.
         subject: Who asked.
         made_at: Microseconds since the epoch.
         content: Whether what was asked, and the texts around the frames, are kept.
     """
-    kept = replace(call, inline_lanes=())
-    request = compose_request(kept)
-    if not content:
-        for field in ("goal", "query_text", "anchors"):
-            request.ClearField(field)
-        request.render.ClearField("question")
     message = pb.CompositionRecord(
         composition_id=composition.composition_id,
         request_id=composition.request_id,
-        summary=summary_message(composition.summary),
-        usage=usage_message(composition.usage),
         subject=subject,
-        request=request,
+        request=asked,
         content=content,
         preamble=composition.preamble if content else "",
         closing=composition.closing if content else "",
         separator=composition.separator if content else "",
     )
+    request = message.request
+    request.request_id = composition.request_id
+    if not content:
+        for field in ("goal", "query_text", "anchors"):
+            request.ClearField(field)
+        request.render.ClearField("question")
     message.made_at.FromMicroseconds(made_at)
-    return message.SerializeToString(deterministic=True)
+    # Maps have no order of their own: the same record gives the same bytes in every process.
+    data = message.SerializeToString(deterministic=True)
+    return data + _SUMMARY.message(audit.summary) + _USAGE.message(audit.usage)
 
 
-def is_kept(kind: str | None, *, content: bool) -> bool:
-    """Whether messages of that kind, as an answer has them, are parts that are kept beside the head."""
+def is_kept(kind: str, *, content: bool) -> bool:
+    """Whether items of that kind, of those that a part of an answer has, are kept beside the head."""
     return kind in ("citations", "audit") or (content and kind == "placed")
 
 
-def record_messages(head: bytes, parts: Iterable[bytes]) -> Iterator[pb.GetCompositionResponse]:
-    """What was kept, as the messages that give it back: the head as :func:`record_head` made it, parts as answered."""
-    yield pb.GetCompositionResponse(composition=pb.CompositionRecord.FromString(head))
-    for data in parts:
-        part = pb.ComposeResponse.FromString(data)
-        match part.WhichOneof("message"):
-            case "placed":
-                yield pb.GetCompositionResponse(placed=part.placed)
-            case "citations":
-                yield pb.GetCompositionResponse(citations=part.citations)
-            case "audit":
-                yield pb.GetCompositionResponse(audit=part.audit)
+def record_messages(head: bytes, parts: Iterable[bytes]) -> Iterator[bytes]:
+    """What was kept, as the messages that give it back.
+
+    Args:
+        head: As :func:`record_head` made it.
+        parts: Encoded ``Part`` messages, of what :func:`is_kept` names.
+    """
+    yield _HEAD.message(head)
+    yield from map(_PART.message, parts)
 
 
 class RecordReader:
@@ -125,15 +135,10 @@ class RecordReader:
 
     def take(self, message: pb.GetCompositionResponse) -> None:
         """Takes one message."""
-        match message.WhichOneof("part"):
-            case "composition":
-                self._head = message.composition
-            case "placed":
-                self._reader.take(pb.ComposeResponse(placed=message.placed))
-            case "citations":
-                self._reader.take(pb.ComposeResponse(citations=message.citations))
-            case "audit":
-                self._reader.take(pb.ComposeResponse(audit=message.audit))
+        if message.HasField("composition"):
+            self._head = message.composition
+        else:
+            self._reader.take_part(message.part)
 
     def result(self) -> Record:
         """The whole record.
@@ -153,7 +158,7 @@ class RecordReader:
             separator=head.separator,
             audit_state=composition_pb2.AUDIT_STATE_RECORDED,
         )
-        self._reader.take(pb.ComposeResponse(completed=completed))
+        self._reader.take_part(composition_pb2.Part(completed=completed))
         return Record(
             composition=replace(self._reader.result(), request_id=head.request_id),
             subject=head.subject,

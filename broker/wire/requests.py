@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from contextbroker.v1 import context_service_pb2 as pb
 from google.protobuf.message import DecodeError
+from msgspec import Struct, field
+from msgspec.structs import force_setattr, replace
 
 from broker.core.counting import BYTES_PER_4
 from broker.core.frames import Frame
@@ -49,9 +50,10 @@ MAX_SECONDS = 315_576_000_000
 
 _NANOS = 10**9
 
+_SNAPSHOTS = frozenset(pb.Snapshots.values())
 
-@dataclass(frozen=True, slots=True)
-class InlineLane:
+
+class InlineLane(Struct, frozen=True, gc=False):
     """The caller's own evidence.
 
     Attributes:
@@ -65,8 +67,7 @@ class InlineLane:
     frames: tuple[Frame | Unreadable, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComposeCall:
+class ComposeCall(Struct, frozen=True, gc=False, kw_only=True):
     """One question: whom to ask, how long, and what to make of the answers.
 
     Attributes:
@@ -108,7 +109,7 @@ class ComposeCall:
 
     def __post_init__(self) -> None:
         # One truth: what is composed under is what was named.
-        object.__setattr__(self, "composition", self.composed_under(RoundRobin()))
+        force_setattr(self, "composition", self.composed_under(RoundRobin()))
 
     def composed_under(self, strategy: Strategy, tokenizer: str = BYTES_PER_4.name) -> CompositionRequest:
         """What to make of the answers, under the policy and the tokenizer named or else under these."""
@@ -146,14 +147,17 @@ def compose_request(call: ComposeCall) -> pb.ComposeRequest:
         "no_providers": lambda: call.no_providers,
         **composition_fields(call.composition),
     }
-    message = pb.ComposeRequest()
-    for name, value in fields.items():
+    wrong = (TypeError, ValueError, OverflowError, AttributeError)
+    try:
+        return pb.ComposeRequest(**{name: value() for name, value in fields.items()})
+    except wrong:
         # One field at a time, so that what is wrong can be named.
-        try:
-            message.MergeFrom(pb.ComposeRequest(**{name: value()}))
-        except (TypeError, ValueError, OverflowError, AttributeError) as error:
-            raise _refused("render.question" if name == "render" else name, error) from None
-    return message
+        for name, value in fields.items():
+            try:
+                pb.ComposeRequest(**{name: value()})
+            except wrong as error:
+                raise _refused("render.question" if name == "render" else name, error) from None
+        raise
 
 
 def read_compose_request(
@@ -183,7 +187,7 @@ def read_compose_request(
         raise crowded("inline_lanes", lanes, MAX_INLINE_LANES)
     if frames > max_inline_frames:
         raise crowded("inline_lanes.frames", frames, max_inline_frames)
-    head, cut_out = split_inline_lanes(data)
+    head, cut_out = split_inline_lanes(data) if lanes else (data, [])
     try:
         message = pb.ComposeRequest.FromString(head)
         for lane, _ in cut_out:
@@ -260,7 +264,7 @@ def _duration(seconds: float) -> Any:
 
 
 def _snapshots(number: int) -> bool:
-    if number not in pb.Snapshots.values():
+    if number not in _SNAPSHOTS:
         raise InvalidArgument.of([unknown_value("snapshots", number)])
     return number == pb.SNAPSHOTS_ON_LANE_END
 

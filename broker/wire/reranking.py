@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from contextbroker.v1 import composition_pb2, context_service_pb2
 from contextbroker.v1 import rerank_service_pb2 as pb
 from google.protobuf.message import DecodeError
+from msgspec import Struct
 
 from broker.core.audited import RerankOutcome, RerankRecord
 from broker.core.request import DEFAULT_CANDIDATES, Rerank
@@ -32,8 +32,7 @@ MAX_NAME = 64
 """Characters of what a scorer says of itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class RerankText:
+class RerankText(Struct, frozen=True, gc=False):
     """A candidate as it crosses the wire.
 
     Attributes:
@@ -45,8 +44,7 @@ class RerankText:
     content: str
 
 
-@dataclass(frozen=True, slots=True)
-class RerankAnswer:
+class RerankAnswer(Struct, frozen=True, gc=False):
     """What a scorer answered.
 
     Attributes:

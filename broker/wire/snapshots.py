@@ -7,20 +7,24 @@ or of the composition itself, supersedes all before it: one that was cut short i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from contextbroker.v1 import context_service_pb2 as pb
+from msgspec import Struct
 
 from broker.core.composition import Composition
 from broker.errors import Internal
-from broker.wire.compositions import MAX_MESSAGE_BYTES, CompositionReader, composition_messages
+from broker.wire.compositions import MAX_MESSAGE_BYTES, CompositionReader, encoded_end, encoded_parts
+from broker.wire.encoded import Field
+from broker.wire.encoded_audits import encoded_audit
 
 _AROUND = 16
 """Bytes that the tags, lengths and number around a part take, and then some."""
 
+_RESPONSE = Field(pb.ComposeResponse.DESCRIPTOR.fields_by_name["snapshot"])
+_PART = Field(pb.Snapshot.DESCRIPTOR.fields_by_name["part"])
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+
+class Snapshot(Struct, frozen=True, gc=False):
     """A whole composition of the lanes that had ended; what comes after it supersedes it.
 
     Attributes:
@@ -34,28 +38,21 @@ class Snapshot:
     composition: Composition
 
 
-def snapshot_messages(snapshot: Snapshot, max_bytes: int = MAX_MESSAGE_BYTES) -> Iterator[pb.ComposeResponse]:
-    """The messages of a snapshot, made one by one as they are asked for; ``collecting`` comes with the last.
+def snapshot_messages(snapshot: Snapshot, max_bytes: int = MAX_MESSAGE_BYTES) -> Iterator[bytes]:
+    """The messages of a snapshot, encoded one by one as they are asked for; ``collecting`` comes with the last.
 
     Args:
         snapshot: The snapshot.
-        max_bytes: Bytes of one message, at most; see :func:`~broker.wire.compositions.composition_messages`.
+        max_bytes: Bytes of one message, at most; see :func:`~broker.wire.compositions.encoded_parts`.
     """
+    composition, room = snapshot.composition, max_bytes - _AROUND
+    number = pb.Snapshot(number=snapshot.number).SerializeToString()
+    for part in encoded_parts(composition, room):
+        yield _RESPONSE.message(number + _PART.message(part.joined()))
     # The names that the last part has beside its own are those of lanes which are not in it.
-    last = pb.Snapshot(number=snapshot.number, collecting=snapshot.collecting)
-    for message in composition_messages(snapshot.composition, max_bytes - _AROUND, beside_completed=last.ByteSize()):
-        part = pb.Snapshot(number=snapshot.number)
-        match message.WhichOneof("message"):
-            case "placed":
-                part.placed.MergeFrom(message.placed)
-            case "citations":
-                part.citations.MergeFrom(message.citations)
-            case "audit":
-                part.audit.MergeFrom(message.audit)
-            case "completed":
-                part = last
-                part.completed.MergeFrom(message.completed)
-        yield pb.ComposeResponse(snapshot=part)
+    last = pb.Snapshot(number=snapshot.number, collecting=snapshot.collecting).SerializeToString()
+    audit = encoded_audit(composition.summary, composition.usage)
+    yield _RESPONSE.message(last + _PART.message(encoded_end(composition, audit, room, beside_completed=len(last))))
 
 
 class SnapshotReader:
@@ -70,8 +67,8 @@ class SnapshotReader:
         self._number = 0
         self._reader: CompositionReader | None = None
 
-    def take(self, part: pb.Snapshot) -> Snapshot | None:
-        """Takes one part.
+    def take(self, message: pb.Snapshot) -> Snapshot | None:
+        """Takes one message.
 
         Returns:
             The snapshot that it ends; None: it ends none.
@@ -80,25 +77,18 @@ class SnapshotReader:
             Internal: It belongs to an earlier snapshot, to one that has ended, or to one that misses a part
                 (``ANSWER_BROKEN``).
         """
-        if part.number > self._number:
-            self._number, self._reader = part.number, CompositionReader(self._request_id)
-        elif part.number < self._number or self._reader is None:
+        if message.number > self._number:
+            self._number, self._reader = message.number, CompositionReader(self._request_id)
+        elif message.number < self._number or self._reader is None:
             raise Internal(
                 "ANSWER_BROKEN",
-                f"the answer is broken: a part of snapshot {part.number} follows its end; ask again, and see the "
+                f"the answer is broken: a part of snapshot {message.number} follows its end; ask again, and see the "
                 "broker's log",
             )
         reader = self._reader
         assert reader is not None, "the first number is at least 1"
-        match part.WhichOneof("part"):
-            case "placed":
-                reader.take(pb.ComposeResponse(placed=part.placed))
-            case "citations":
-                reader.take(pb.ComposeResponse(citations=part.citations))
-            case "audit":
-                reader.take(pb.ComposeResponse(audit=part.audit))
-            case "completed":
-                reader.take(pb.ComposeResponse(completed=part.completed))
-                self._reader = None
-                return Snapshot(part.number, tuple(part.collecting), reader.result())
-        return None
+        reader.take_part(message.part)
+        if not message.part.HasField("completed"):
+            return None
+        self._reader = None
+        return Snapshot(message.number, tuple(message.collecting), reader.result())

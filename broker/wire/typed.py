@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
 from numbers import Integral, Real
 from typing import Any, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from msgspec import Struct
 
 from broker.core.given import given, with_article
 from broker.errors import FieldViolation, InvalidArgument
@@ -30,7 +31,7 @@ def require(*checked: tuple[str, object, Any]) -> None:
     """Holds values against annotations.
 
     Args:
-        checked: Path, value and annotation of each. An annotation is built of plain types, enums, dataclasses, unions,
+        checked: Path, value and annotation of each. An annotation is built of plain types, enums, structs, unions,
             tuples, iterables, mappings and callables.
 
     Raises:
@@ -67,8 +68,8 @@ def check_of(hint: Any) -> Check:
         return lambda value: None if callable(value) else _unexpected(hint, value)
     if isinstance(origin, type) and issubclass(origin, Iterable):
         return _collection(hint, inner[0])
-    if is_dataclass(hint):
-        return _dataclass(hint)
+    if issubclass(hint, Struct):
+        return _struct(hint)
     return _plain(hint)
 
 
@@ -84,9 +85,9 @@ def _plain(hint: type) -> Check:
     return lambda value: None if isinstance(value, hint) else _unexpected(hint, value)
 
 
-def _dataclass(hint: Any) -> Check:
+def _struct(hint: type[Struct]) -> Check:
     hints = get_type_hints(hint)
-    parts = [(field.name, check_of(hints[field.name])) for field in fields(hint)]
+    parts = [(name, check_of(hints[name])) for name in hint.__struct_fields__]
 
     def check(value: Any) -> Problem | None:
         if not isinstance(value, hint):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
 from enum import Enum
 
 from contextbroker.v1 import composition_pb2
 from contextbroker.v1 import context_service_pb2 as pb
+from msgspec import Struct
 
 from broker.core.lanes import LaneEnd, LaneUpdate
 
@@ -22,8 +23,7 @@ class LaneSource(Enum):
     """The request itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedLane:
+class OpenedLane(Struct, frozen=True, gc=False):
     """A lane as it was opened.
 
     Attributes:
@@ -39,8 +39,7 @@ class OpenedLane:
     max_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(Struct, frozen=True, gc=False):
     """The request was taken.
 
     Attributes:
@@ -56,7 +55,7 @@ class Accepted:
 
 def lane_state(end: LaneEnd | None) -> composition_pb2.LaneState.ValueType:
     """The number of a lane's end; of None, that it collects."""
-    return composition_pb2.LaneState.Value(f"LANE_STATE_{end.value if end is not None else 'COLLECTING'}")
+    return _STATES[end]
 
 
 def read_lane_state(number: int) -> LaneEnd | None:
@@ -64,7 +63,11 @@ def read_lane_state(number: int) -> LaneEnd | None:
     return _ENDS.get(number)
 
 
-_ENDS = {int(lane_state(end)): end for end in LaneEnd}
+_ENDS = {int(composition_pb2.LaneState.Value(f"LANE_STATE_{end.value}")): end for end in LaneEnd}
+_STATES: dict[LaneEnd | None, composition_pb2.LaneState.ValueType] = {
+    None: composition_pb2.LANE_STATE_COLLECTING,
+    **{end: composition_pb2.LaneState.ValueType(number) for number, end in _ENDS.items()},
+}
 
 
 def accepted_message(accepted: Accepted) -> pb.ComposeResponse:
@@ -72,7 +75,7 @@ def accepted_message(accepted: Accepted) -> pb.ComposeResponse:
     lanes = [
         pb.OpenedLane(
             provider_id=lane.provider,
-            source=pb.LaneSource.Value(f"LANE_SOURCE_{lane.source.value}"),
+            source=_SOURCE_NUMBERS[lane.source],
             max_frames=lane.max_frames,
             max_tokens=lane.max_tokens,
         )
@@ -91,18 +94,26 @@ def read_accepted(message: pb.Accepted) -> Accepted:
     return Accepted(message.composition_id, message.request_id, lanes)
 
 
-_SOURCES = {int(pb.LaneSource.Value(f"LANE_SOURCE_{source.value}")): source for source in LaneSource}
+_SOURCE_NUMBERS = {source: pb.LaneSource.Value(f"LANE_SOURCE_{source.value}") for source in LaneSource}
+_SOURCES = {int(number): source for source, number in _SOURCE_NUMBERS.items()}
 
 
-def lane_update_message(update: LaneUpdate) -> pb.ComposeResponse:
-    """A message while collecting."""
-    return pb.ComposeResponse(
-        lane_update=pb.LaneUpdate(
-            provider_id=update.provider, state=lane_state(update.end), frames=update.frames, message=update.message
-        )
+def lane_updates_message(updates: Iterable[LaneUpdate]) -> pb.ComposeResponse:
+    """A message while collecting: each lane at most once."""
+    message = pb.LaneUpdates(
+        updates=[
+            pb.LaneUpdate(
+                provider_id=update.provider, state=_STATES[update.end], frames=update.frames, message=update.message
+            )
+            for update in updates
+        ]
     )
+    return pb.ComposeResponse(lane_updates=message)
 
 
-def read_lane_update(message: pb.LaneUpdate) -> LaneUpdate:
-    """The inverse of :func:`lane_update_message`."""
-    return LaneUpdate(message.provider_id, read_lane_state(message.state), message.frames, message.message)
+def read_lane_updates(message: pb.LaneUpdates) -> tuple[LaneUpdate, ...]:
+    """The inverse of :func:`lane_updates_message`."""
+    return tuple(
+        LaneUpdate(update.provider_id, _ENDS.get(update.state), update.frames, update.message)
+        for update in message.updates
+    )

@@ -1,4 +1,4 @@
-"""``make bench``: measures loads, prints a JSON line for each, and keeps or checks their ratios.
+"""``make bench``: measures loads, prints a JSON line for each and a table of all, and keeps or checks their ratios.
 
 Bounded: a load takes its rounds of a few seconds, and all traffic stays on loopback.
 """
@@ -20,6 +20,7 @@ from uvloop import new_event_loop
 from broker import __version__
 from tests.bench.history import HISTORY, falls, keep, kept
 from tests.bench.loads import LOADS
+from tests.bench.reach import table
 from tests.bench.rounds import measured
 from tests.soaking import machine
 
@@ -33,6 +34,7 @@ def main() -> int:
             line = run.run(measured(LOADS[name], Path(folder), rounds=asked.rounds, seconds=asked.seconds))
         lines.append({**line, **_circumstances()})
         print(json.dumps(lines[-1]), flush=True)
+    print(table(lines), file=sys.stderr)
     if asked.keep:
         keep(HISTORY, lines)
     if asked.check:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import grpc.aio
 
 COMPOSE = "/contextbroker.v1.ContextService/Compose"
-_LANE_UPDATE, _PLACED = b"\x12", b"\x1a"
+_LANE_UPDATES, _PART = b"\x12", b"\x1a"
 """How a ComposeResponse of either kind begins."""
 
 
@@ -22,7 +22,7 @@ class Asked:
 
     Attributes:
         seconds: Of each request, from its first byte to its end.
-        first: Seconds from the last news of a lane to the first placed frame, where there was any.
+        first: Seconds from the last news of a lane to the first part of the composition.
         bytes: Of the messages of one answer.
         wall: Seconds in all.
     """
@@ -59,9 +59,9 @@ async def _ask(channel: grpc.aio.Channel, request: bytes, asked: Asked) -> None:
     call = channel.unary_stream(COMPOSE)(request, timeout=120)
     while (message := await call.read()) is not grpc.aio.EOF:
         size += len(message)
-        if message[:1] == _LANE_UPDATE:
+        if message[:1] == _LANE_UPDATES:
             told = time.perf_counter()
-        elif first and message[:1] == _PLACED:
+        elif first and message[:1] == _PART:
             first = False
             asked.first.append(time.perf_counter() - told)
     asked.seconds.append(time.perf_counter() - began)

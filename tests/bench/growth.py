@@ -1,9 +1,9 @@
 """``python -m tests.bench.growth``: how the cost of each stage grows with frames, providers and the size of contents.
 
-The stages of one request in one process, without gRPC: batches are read, checked, ranked, finished and encoded. One
-JSON line a series: the points, in milliseconds of processor time (the best of a few runs), and each stage's exponent,
-which is the slope of a straight line through the upper half of the points on logarithmic scales. With ``--plot FILE``
-they are drawn, which takes matplotlib (extra ``bench``).
+The stages of one request in one process, without gRPC: batches are read, checked, ranked, finished and encoded, and the
+composition is recorded and told of. One JSON line a series: the points, in milliseconds of processor time (the best of
+a few runs), and each stage's exponent, which is the slope of a straight line through the upper half of the points on
+logarithmic scales. With ``--plot FILE`` they are drawn, which takes matplotlib (extra ``bench``).
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from broker.core.compose import finish
+from broker.core.composition import Composition
 from broker.core.intake import LaneIntake
 from broker.core.lanes import Grant, Lane, LaneEnd
 from broker.core.plan import rank_lanes
 from broker.core.request import CompositionRequest, Policy
 from broker.core.scores import UNIT
-from broker.wire.batches import split_batch
-from broker.wire.encoded import encoded_body
-from broker.wire.frames import read_frame
+from broker.wire.compositions import encoded_parts
+from broker.wire.reading import BatchFrames
+from tests.bench.beside import beside
 from tests.bench.loads import Load, provider_batches, provider_name
 
 SERIES: Mapping[str, Sequence[Load]] = {
@@ -35,6 +36,7 @@ BUDGET_TOKENS = 32_000
 """What a prompt holds, however much is offered."""
 
 _AMPLE = Grant(1_000_000, 1_000_000_000)
+_MAX_FRAME_BYTES = 192 * 1024
 _POLICY = Policy(seal_key=b"the key of the benchmark")
 
 
@@ -49,7 +51,20 @@ def stages(load: Load, *, repeats: int) -> dict[str, float]:
         lanes = watch("check", _checked, read)
         plan = watch("rank", rank_lanes, lanes, request, _POLICY)
         composition = watch("finish", finish, plan)
-        watch("encode", list, encoded_body(composition))
+        watch("encode", _encoded, composition)
+    return {name: round(value, 3) for name, value in best.items()}
+
+
+def beside_stages(load: Load, *, repeats: int) -> dict[str, float]:
+    """The same of what a daemon does besides, where the composition is recorded in memory."""
+    lanes = _checked(_read({provider_name(place): provider_batches(load, place) for place in range(load.providers)}))
+    composition = finish(rank_lanes(lanes, CompositionRequest(max_tokens=BUDGET_TOKENS), _POLICY))
+    best: dict[str, float] = {}
+    with beside() as daemon:
+        for _ in range(repeats):
+            watch = _Watch(best)
+            watch("record", daemon.record, composition, lanes)
+            watch("tell", daemon.tell, composition)
     return {name: round(value, 3) for name, value in best.items()}
 
 
@@ -62,7 +77,7 @@ def exponent(points: Sequence[tuple[float, float]]) -> float:
 
 def series(loads: Sequence[Load], *, repeats: int) -> dict[str, Any]:
     """One series' points and exponents."""
-    points = {load.name: stages(load, repeats=repeats) for load in loads}
+    points = {load.name: stages(load, repeats=repeats) | beside_stages(load, repeats=repeats) for load in loads}
     upper = [load.name for load in loads[len(loads) // 2 :]]
     names = list(next(iter(points.values())))
     return {
@@ -88,7 +103,7 @@ class _Watch:
 
 def _read(batches: Mapping[str, Sequence[bytes]]) -> dict[str, list[Any]]:
     return {
-        provider: [read_frame(data, 1 << 20) for batch in own for data in split_batch(batch)]
+        provider: [frame for batch in own for frame in BatchFrames(batch, _MAX_FRAME_BYTES)[:]]
         for provider, own in batches.items()
     }
 
@@ -100,6 +115,10 @@ def _checked(read: Mapping[str, Sequence[Any]]) -> list[Lane]:
         intake.take(frames)
         lanes.append(intake.close(LaneEnd.COMPLETE))
     return lanes
+
+
+def _encoded(composition: Composition) -> list[bytes]:
+    return [part.response() for part in encoded_parts(composition)]
 
 
 def plot(lines: Sequence[Mapping[str, Any]], path: str) -> None:

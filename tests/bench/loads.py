@@ -1,7 +1,8 @@
 """The loads that are measured, and the frames that their providers answer with.
 
-Frames are prose of a few hundred words, the same in every run, each with what an honest provider sends: a score, a
-cost, a digest, a label and where it comes from. One in twenty is another provider's too, so that duplicates are met.
+Frames are prose of a few hundred words, or code, the same in every run, each with what an honest provider sends: a
+score, a cost, a digest, a label and where it comes from. One in twenty is another provider's too, so that duplicates
+are met.
 """
 
 from __future__ import annotations
@@ -83,6 +84,19 @@ _WORDS = [
     "small",
 ]
 
+_CODE = [
+    "if (a < b && *p != '\\0') {",
+    "    return vec<T>{x -> y, `raw`};",
+    "/* naïve – señales, größer als 16 KiB → später */",
+    "std::map<std::string, std::vector<int>> by_name;",
+    "```",
+    "let total = items.iter().map(|i| i.size & 0xff).sum::<u64>();",
+    '<a href="?q=1&amp;r=2">注文の一覧</a>',
+    "x := <-done // ⌘ ещё раз",
+    "}",
+]
+"""Lines of what has to be escaped or fenced, and of more bytes than characters."""
+
 
 @dataclass(frozen=True, slots=True)
 class Load:
@@ -95,6 +109,8 @@ class Load:
         content_bytes: Of one frame's content.
         concurrency: Requests in flight.
         batch: Frames in one message of a provider's.
+        only: Whether the request names its providers, and asks no others that are attached.
+        code: Whether contents are like code, with much to escape and more bytes than characters; else prose.
         whole: Whether the broker's limits are raised so that every frame is placed; else it has its defaults.
     """
 
@@ -105,6 +121,8 @@ class Load:
     concurrency: int
     batch: int = 25
     whole: bool = False
+    code: bool = False
+    only: bool = False
 
     @property
     def offered(self) -> int:
@@ -128,6 +146,7 @@ LOADS = {
         Load("heavy-whole", 16, 200, 2048, 4, whole=True),
         Load("wide", 100, 5, 1024, 4),
         Load("one-frame", 4, 25, 1024, 8, batch=1),
+        Load("code", 4, 25, 1024, 8, code=True),
     )
 }
 
@@ -154,6 +173,7 @@ def question(load: Load) -> bytes:
         goal="why does a retried request lose its lease",
         max_tokens=load.max_tokens,
         max_frames=load.offered if load.whole else 0,
+        providers=[provider_name(place) for place in range(load.providers)] if load.only else (),
     )
     request.collect_timeout.seconds = 30
     return request.SerializeToString()
@@ -161,7 +181,8 @@ def question(load: Load) -> bytes:
 
 def _frame(load: Load, place: int, number: int) -> frame_pb2.Frame:
     shared = number % SHARED_EVERY == SHARED_EVERY - 1
-    content = prose(f"{place // 2 if shared else place}/{number}{'/shared' if shared else ''}", load.content_bytes)
+    seed = f"{place // 2 if shared else place}/{number}{'/shared' if shared else ''}"
+    content = (code if load.code else prose)(seed, load.content_bytes)
     return frame_pb2.Frame(
         id=f"docs/{provider_name(place)}/{number:05}",
         kind=frame_pb2.FRAME_KIND_SNIPPET,
@@ -181,6 +202,13 @@ def _frame(load: Load, place: int, number: int) -> frame_pb2.Frame:
 def prose(seed: str, size: int) -> str:
     """So many ASCII characters of words in lines, the same for the same seed."""
     chosen = random.Random(seed)
-    words = chosen.choices(_WORDS, k=size // 3)
+    words = chosen.choices(_WORDS, k=size // 2 + 1)
     lines = [" ".join(words[start : start + 12]) for start in range(0, len(words), 12)]
     return "\n".join(lines)[:size]
+
+
+def code(seed: str, size: int) -> str:
+    """So many UTF-8 bytes of lines like code's, the same for the same seed."""
+    lines = "\n".join(random.Random(seed).choices(_CODE, k=size // 8 + 1))
+    text = lines.encode()[:size].decode(errors="ignore")
+    return text + " " * (size - len(text.encode()))

@@ -91,7 +91,7 @@ def core(lanes: Frames, strategy: Strategy) -> Step:
         )
         for provider, lane in enumerate(lanes)
     ]
-    block = Block("", 1, 1, "", "", 0, 0)
+    block = Block(1, 1)
 
     def step() -> list[Any]:
         kept = join_duplicates([best_first(lane, order) for order, lane in enumerate(checked)], Duplicates.SAME_BYTES)

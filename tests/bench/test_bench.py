@@ -9,6 +9,8 @@ import grpc.aio
 import pytest
 from contextbroker.v1 import context_service_pb2 as pb
 from contextbroker.v1.frame_pb2 import Frame
+from hypothesis import given
+from hypothesis import strategies as st
 
 from broker.core.composition import Composition
 from broker.core.frames import content_digest, content_tokens
@@ -18,10 +20,13 @@ from broker.wire.compositions import CompositionReader
 from broker.wire.frames import frame_value, read_frame
 from tests.bench import growth, history, peers
 from tests.bench.asking import COMPOSE, quantile
-from tests.bench.growth import exponent, stages
-from tests.bench.loads import LOADS, Load, provider_batches, provider_frames, question
+from tests.bench.crowded import crowded
+from tests.bench.growth import beside_stages, exponent, stages
+from tests.bench.loads import LOADS, Load, code, prose, provider_batches, provider_frames, question
+from tests.bench.reach import GOALS, table
 from tests.bench.rounds import measured, ratios
 from tests.bench.servers import servers
+from tests.bench.watching import Seen, lag_quantile
 
 TINY = Load("tiny", 3, 4, 300, 2, batch=3)
 
@@ -35,6 +40,21 @@ def test_what_providers_send_is_honest_and_in_batches_of_the_loads_size():
         assert len(frame.content) == TINY.content_bytes
         assert frame.token_cost == content_tokens(TINY.content_bytes)
         assert frame.content_digest == content_digest(frame.content)
+
+
+@given(st.text(), st.integers(0, 5000))
+def test_contents_have_as_many_bytes_as_the_load_says(seed: str, size: int):
+    assert len(prose(seed, size).encode()) == len(code(seed, size).encode()) == size
+    assert code(seed, size) == code(seed, size)
+
+
+def test_code_is_of_what_has_to_be_escaped():
+    text = code("seed", 5000)
+    assert all(sign in text for sign in "<&`")
+    assert not text.isascii()
+    frames = {True: provider_frames(LOADS["code"], 0), False: provider_frames(LOADS["typical"], 0)}
+    assert {frame_value(_parsed(data)).content.isascii() for data in frames[False]} == {True}
+    assert {frame_value(_parsed(data)).content.isascii() for data in frames[True]} == {False}
 
 
 def test_the_loads_are_those_that_are_promised():
@@ -65,6 +85,43 @@ async def test_a_load_gives_a_line_of_figures_and_ratios(tmp_path: Path):
     assert set(line["ratios"]) == {"rate", "cpu", "p50", "p99", "bytes"}
     assert line["floor"]["requests"] >= 1
     assert line["broker"]["requests"] >= 1
+    assert 0 <= line["broker"]["lag_p99_ms"] < 1000
+    assert line["broker"]["lag_max_ms"] >= 0
+    assert line["broker"]["peak_mb"] >= line["broker"]["resident_mb"] > 10
+    assert line["broker"]["peak_per_held"] > 0
+    (head, row) = table([line]).splitlines()
+    assert head.split()[0] == "load"
+    assert row.split()[0] == "tiny"
+
+
+async def test_a_request_beside_a_crowd_is_measured(tmp_path: Path):
+    line = await crowded(tmp_path, 20, seconds=0.3)
+    assert line["crowd"] == 20
+    assert line["cpu_ms"] > 0
+    assert line["p99_ms"] >= line["p50_ms"] > 0
+    assert line["resident_mb"] > 10
+
+
+def test_lag_is_read_as_the_histogram_has_it():
+    before = Seen({0.001: 10.0, 0.005: 10.0, float("inf"): 10.0}, 0.0)
+    after = Seen({0.001: 60.0, 0.005: 110.0, float("inf"): 110.0}, 0.004)
+    assert lag_quantile(before, after, 0.5) == 0.001
+    assert lag_quantile(before, after, 0.99) == pytest.approx(0.00492)
+    slow = Seen({0.001: 10.0, 0.005: 10.0, float("inf"): 20.0}, 3.0)
+    assert lag_quantile(before, slow, 0.99) == 0.005, "as much as is known"
+    assert lag_quantile(before, before, 0.99) == 0.0
+
+
+def test_the_table_says_what_was_reached():
+    assert GOALS.keys() <= LOADS.keys()
+    ratios = dict.fromkeys(("rate", "cpu", "p50", "p99"), 1.0)
+    broker = dict.fromkeys(("lag_p99_ms", "lag_max_ms", "peak_per_held"), 4.0)
+    lines = [{"load": name, "ratios": ratios, "broker": broker} for name in LOADS]
+    rows = {row.split()[0]: row for row in table(lines).splitlines()[1:]}
+    assert rows.keys() == LOADS.keys()
+    assert rows["typical"].endswith("rate >= 0.6: met")
+    assert rows["heavy"].endswith("rate >= 0.45: met, lag_p99_ms <= 5: met")
+    assert rows["heavy-whole"].endswith("peak_per_held <= 3: NOT MET (4.00)")
 
 
 def test_ratios_are_medians_of_each_rounds_own():
@@ -115,6 +172,7 @@ def test_every_stage_of_growth_is_timed():
         "finish",
         "encode",
     }
+    assert set(beside_stages(TINY, repeats=2)) == {"record", "tell"}
 
 
 @pytest.mark.parametrize("power", [0.5, 1.0, 2.0])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from broker.cli.asked import Asked, asked_record
 from broker.cli.encode import composition_records, update_record

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from broker.cli.compare import comparison_lines, comparison_record, shares, verdict_lines
 from broker.cli.output import Style

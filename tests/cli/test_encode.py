@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from broker.cli.encode import composition_records, frame_record, moment, placed_record, scale_record
 from broker.core.audited import RerankOutcome, RerankRecord

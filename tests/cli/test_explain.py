@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from broker.cli.explain import explanation_lines
 from broker.cli.output import ASCII, Style

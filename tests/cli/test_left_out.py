@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from broker.cli.left_out import left_out_lines
 from broker.cli.output import Style

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from broker.cli.output import Style
 from broker.cli.providers_stats import statistics_lines

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from broker.cli.remarks import not_on_record, remarks
 from broker.core.audited import AuditRow, LaneSummary

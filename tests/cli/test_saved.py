@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from broker.cli.asked import Asked, asked, asked_record, read_asked
 from broker.cli.decode import read_audit, read_composition, read_placed, read_update

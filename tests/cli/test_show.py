@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from broker.cli.output import ASCII, Style
 from broker.cli.show import composition_lines, lane_lines, offer_lines, ranking_lines, scale_text

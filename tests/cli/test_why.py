@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from broker.cli.why import Reasons, numbers_apart, shown_score
 from broker.core.audited import AuditRow, AuditScore, RerankOutcome, RerankRecord

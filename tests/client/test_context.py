@@ -69,25 +69,29 @@ ANSWER = (
             lanes=[pb.OpenedLane(provider_id="a", source=pb.LANE_SOURCE_ATTACHED, max_frames=5, max_tokens=50)],
         )
     ),
-    pb.ComposeResponse(lane_update=pb.LaneUpdate(provider_id="a", state=composition_pb2.LANE_STATE_COLLECTING)),
     pb.ComposeResponse(
-        lane_update=pb.LaneUpdate(provider_id="a", state=composition_pb2.LANE_STATE_LOST, frames=2, message="gone")
-    ),
-    pb.ComposeResponse(
-        placed=pb.PlacedBatch(
-            placed=[
-                composition_pb2.Placed(position=1, total=2, provider_id="a", rendered="one\n"),
-                composition_pb2.Placed(position=2, total=2, provider_id="a", rendered="two\n"),
+        lane_updates=pb.LaneUpdates(
+            updates=[
+                pb.LaneUpdate(provider_id="b", state=composition_pb2.LANE_STATE_COLLECTING),
+                pb.LaneUpdate(provider_id="a", state=composition_pb2.LANE_STATE_LOST, frames=2, message="gone"),
             ]
         )
     ),
-    pb.ComposeResponse(citations=pb.CitationBatch(citations=[composition_pb2.Citation(label="l", position=1)])),
     pb.ComposeResponse(
-        audit=pb.AuditBatch(rows=[composition_pb2.AuditRow(provider_id="a"), composition_pb2.AuditRow()])
+        part=composition_pb2.Part(
+            placed=[
+                composition_pb2.Placed(position=1, total=2, provider_id="a", rendered="one\n"),
+                composition_pb2.Placed(position=2, total=2, provider_id="a", rendered="two\n"),
+            ],
+            citations=[composition_pb2.Citation(label="l", position=1)],
+        )
     ),
     pb.ComposeResponse(
-        completed=composition_pb2.Completed(
-            composition_id="c1", summary=composition_pb2.AuditSummary(rows=2), preamble="top\n", closing="end\n"
+        part=composition_pb2.Part(
+            audit=[composition_pb2.AuditRow(provider_id="a"), composition_pb2.AuditRow()],
+            completed=composition_pb2.Completed(
+                composition_id="c1", summary=composition_pb2.AuditSummary(rows=2), preamble="top\n", closing="end\n"
+            ),
         )
     ),
 )
@@ -103,14 +107,14 @@ async def test_a_composition_is_whole(fake: FakeBroker, client):
 
 
 async def test_a_stream_yields_whole_snapshots_and_compose_passes_them_over(fake: FakeBroker, client):
-    rows = [composition_pb2.AuditRow(provider_id="a")]
+    rows = composition_pb2.Part(audit=[composition_pb2.AuditRow(provider_id="a")])
     end = composition_pb2.Completed(
         composition_id="c1", summary=composition_pb2.AuditSummary(rows=1), preamble="so far"
     )
     snapshots = [
-        pb.ComposeResponse(snapshot=pb.Snapshot(number=1, audit=pb.AuditBatch(rows=rows))),
-        pb.ComposeResponse(snapshot=pb.Snapshot(number=2, audit=pb.AuditBatch(rows=rows))),
-        pb.ComposeResponse(snapshot=pb.Snapshot(number=2, collecting=["b"], completed=end)),
+        pb.ComposeResponse(snapshot=pb.Snapshot(number=1, part=rows)),
+        pb.ComposeResponse(snapshot=pb.Snapshot(number=2, part=rows)),
+        pb.ComposeResponse(snapshot=pb.Snapshot(number=2, collecting=["b"], part=composition_pb2.Part(completed=end))),
     ]
     fake.compose = lambda: (ANSWER[0], *snapshots, *ANSWER[1:])
     events = [event async for event in client.stream("g", max_tokens=100, snapshots=True)]
@@ -290,7 +294,7 @@ async def test_an_unavailable_of_the_broker_is_not_taken_for_a_lost_connection(f
     assert error.value.reason == "NO_PROVIDERS"
 
 
-@pytest.mark.parametrize("messages", [0, 1, 4, 6])
+@pytest.mark.parametrize("messages", range(len(ANSWER)))
 async def test_an_answer_that_ends_without_its_end_is_an_error(fake: FakeBroker, client, messages: int):
     fake.compose = lambda: ANSWER[:messages]
     with pytest.raises(Internal) as error:

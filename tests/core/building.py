@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec import Struct
+from msgspec.structs import astuple, replace
 
 from broker.core.audited import AuditRow
 from broker.core.compose import compose
@@ -61,6 +65,11 @@ def lane(
     intake = LaneIntake(provider, scale, grant)
     intake.take(frames)
     return intake.close(end, "as the test says")
+
+
+def referents(thing: object) -> list[object]:
+    """All that an object refers to; what the collector does not follow says it by its fields."""
+    return [*gc.get_referents(thing), *(astuple(thing) if isinstance(thing, Struct) else ())]
 
 
 def entries(*lanes: Lane) -> list[list[Entry]]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import astuple
 
 from broker.core.audited import Reason
 from broker.core.duplicates import MAX_CONFLICTS, first_copies, join_duplicates, joint_provenance
@@ -32,6 +35,11 @@ def some_lanes(draw: st.DrawFn) -> list[list[Entry]]:
         ]  # fmt: skip
         lanes.append(lane(name, frames))
     return entries(*lanes)
+
+
+def stood_for(kept: list[Entry]) -> dict[Entry, Entry]:
+    """Of every entry the one that stands for its evidence."""
+    return {copy: entry for entry in kept for copy in entry.copies}
 
 
 def match(one: Entry, other: Entry, mode: Duplicates) -> bool:
@@ -68,28 +76,38 @@ def test_the_walk_is_the_one_that_compares_every_pair(lanes, mode, by_score):
     expected = walk_by_hand(lanes, mode, by_score)
     kept = join_duplicates(lanes, mode, by_raw_score if by_score else None)
     every = [entry for own in lanes for entry in own]
-    assert {entry: entry.kept for entry in every} == expected
+    assert stood_for(kept) == expected
     assert kept == [entry for entry in every if expected[entry] is entry]
     for entry in every:
         assert (entry.reason == Reason.DUPLICATE) == (expected[entry] is not entry)
-        assert match(entry, entry.kept, mode)
+        assert entry.duplicate_of == (None if expected[entry] is entry else expected[entry].ref)
+        assert match(entry, expected[entry], mode)
+
+
+@given(some_lanes(), st.sampled_from(Duplicates))
+def test_no_entry_leads_back_to_itself(lanes, mode):
+    # They are kept from the garbage collector, which would have to free them if one did.
+    for entry in join_duplicates(lanes, mode):
+        assert not gc.is_tracked(entry)
+        assert all(copy is not entry and not copy.others for copy in entry.others)
+        assert not any(isinstance(value, Entry) for copy in entry.copies for value in astuple(copy))
 
 
 @given(some_lanes(), st.sampled_from(Duplicates), st.booleans())
 def test_a_lane_has_one_place_for_each_evidence_and_one_rank_for_each_kept_frame(lanes, mode, by_score):
-    join_duplicates(lanes, mode, by_raw_score if by_score else None)
+    kept = stood_for(join_duplicates(lanes, mode, by_raw_score if by_score else None))
     for own in lanes:
         held: list[Entry] = []
         ranks = 0
         for entry in own:
-            if entry.kept in held:
+            if kept[entry] in held:
                 assert entry.lane_place == 0
             else:
-                held.append(entry.kept)
+                held.append(kept[entry])
                 assert entry.lane_place == len(held)
-            ranks += entry.kept is entry
-            assert entry.local_rank == (ranks if entry.kept is entry else 0)
-    for entry in (e for own in lanes for e in own if e.kept is e):
+            ranks += kept[entry] is entry
+            assert entry.local_rank == (ranks if kept[entry] is entry else 0)
+    for entry in set(kept.values()):
         firsts = first_copies(entry)
         assert firsts[0] is entry
         assert [copy.provider for copy in firsts] == list(dict.fromkeys(copy.provider for copy in entry.copies))

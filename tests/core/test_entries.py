@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from broker.core.entries import best_first, in_lane_order
 from broker.core.frames import Provenance, Relation, content_digest
+from broker.core.scores import UNIT
 from tests.core.building import AS_SENT, DISTANCE, frame, lane
 
 
@@ -63,6 +66,21 @@ def test_frames_of_one_id_and_content_stand_alike_in_every_order_of_arrival():
         for some in itertools.permutations(frames)
     }
     assert len(orders) == 1
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([0.0, -0.0, 0.5, 1.0]), st.sampled_from("abc"), st.booleans(), st.text(max_size=1))
+    )
+)
+def test_the_order_is_that_of_one_sort_by_score_then_id_then_digest_then_all_else(sent):
+    frames = [
+        frame(name, score, name, title=title or "t", content_digest=content_digest(name) if declared else "")
+        for score, name, declared, title in sent
+    ]
+    for scale, sign in ((UNIT, -1), (DISTANCE, 1)):
+        expected = sorted(frames, key=lambda f: (sign * f.score, f.id, f.content_digest, f.title))
+        assert [entry.candidate.frame for entry in best_first(lane("a", frames, scale), 0)] == expected
 
 
 def test_frames_without_scores_come_as_sent():

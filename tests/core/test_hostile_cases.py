@@ -6,9 +6,9 @@ Those of rendering stand in ``tests/core/render/test_hostile_cases.py``.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from broker.core.audited import Reason
 from broker.core.floors import floor_violations

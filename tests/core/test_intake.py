@@ -3,15 +3,76 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+import sys
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from broker.core.frames import Frame, Provenance, Relation, content_digest
 from broker.core.intake import LaneIntake
 from broker.core.lanes import Grant, LaneEnd, Unreadable
-from broker.core.scores import UNIT
+from broker.core.scores import UNIT, Direction, ScoreScale
 from tests.core.building import AMPLE, AS_SENT, frame, lane
+
+TEXTS = st.one_of(
+    st.sampled_from(["", "a", "é", "漢", "\U0001f600", "\ud800"]).flatmap(
+        lambda one: st.sampled_from([1, 127, 128, 129, 171, 255, 256, 257, 342, 512, 513, 1024, 1025]).map(one.__mul__)
+    ),
+    st.text(max_size=3),
+)
+MOMENTS = st.sampled_from(
+    ["", "", "2024-02-29T00:00:00Z", "2023-02-29T00:00:00Z", "0001-01-01T23:59:59.5Z", "2024-01-01T24:00:00Z", "now"]
+)
+SCORES = st.one_of(
+    st.sampled_from([None, 0.0, -0.0, 0.5, 1.0, 1.00001, 1.0001, -0.001, math.inf, -math.inf, math.nan]),
+    st.sampled_from([sys.float_info.max, -sys.float_info.max]),
+    st.floats(),
+)
+SCALES = st.sampled_from(
+    [
+        UNIT,
+        AS_SENT,
+        ScoreScale("distance", 0, math.inf, Direction.LOWER_IS_BETTER),
+        ScoreScale("any", -math.inf, math.inf),
+        ScoreScale("huge", -(10**400), 10**400),
+    ]
+)
+
+
+FIELDS = {
+    "id": TEXTS,
+    "title": TEXTS,
+    "citation_label": TEXTS,
+    "score": SCORES,
+    "kind": st.sampled_from(["kind-77", "\ud800"]),
+    "provenance": st.sampled_from(["é", "\ud800"]).flatmap(
+        lambda by: st.sampled_from([1, 64, 65]).map((Provenance("file", by=by),).__mul__)
+    ),
+    "relations": st.sampled_from(["é", "\ud800"]).flatmap(
+        lambda rel: st.sampled_from([1, 64, 65]).map((Relation(rel),).__mul__)
+    ),
+    "valid_from": MOMENTS,
+    "valid_to": MOMENTS,
+    "recorded_at": MOMENTS,
+    "token_cost": st.sampled_from([0, 1, 2]),
+    "content_digest": st.sampled_from(["sha256:" + "0" * 64, "sha256:", content_digest("one"), "sha256:" + "A" * 64]),
+}
+
+
+@st.composite
+def hostile_frames(draw: st.DrawFn) -> Frame | Unreadable:
+    """Frames that are right in most things and wrong, or nearly so, in a few."""
+    if draw(st.integers(0, 9)) == 9:
+        return Unreadable(9, "sha256:" + "1" * 64, "FRAME_MALFORMED")
+    content = draw(st.one_of(st.sampled_from(["one", "two", "漢字"]), TEXTS))
+    wrong = draw(st.lists(st.sampled_from(sorted(FIELDS)), max_size=2, unique=True))
+    return replace(
+        Frame(draw(st.sampled_from("abcdef")), "title", content, 0.5, provenance=(Provenance("file"),)),
+        **{field: draw(FIELDS[field]) for field in wrong},
+    )
+
 
 GOOD = Frame("f", "title", "content!", 0.5)
 SLIPS = [
@@ -222,3 +283,31 @@ def test_the_sequence_counts_every_frame_offered_over_all_batches():
     intake.take([frame("x", None), frame("", None)])
     intake.take([frame("y", None)])
     assert [candidate.sequence for candidate in intake.close(LaneEnd.COMPLETE).candidates] == [0, 2]
+
+
+class Unhurried(LaneIntake):
+    """Looks at every frame step by step."""
+
+    def _is_ordinary(self, *_):
+        return False
+
+
+@given(st.lists(hostile_frames(), max_size=8), SCALES, st.integers(0, 8), st.sampled_from([0, 1, 3, 300, 10**6]))
+def test_the_short_test_of_ordinary_frames_changes_no_verdict(frames, scale, max_frames, max_tokens):
+    lanes = []
+    for kind in (LaneIntake, Unhurried):
+        intake = kind("a", scale, Grant(max_frames, max_tokens))
+        intake.take(frames[:3])
+        intake.take(frames[3:])
+        lanes.append(intake.close(LaneEnd.COMPLETE))
+    assert lanes[0] == lanes[1]
+
+
+@given(st.lists(hostile_frames(), max_size=8), st.integers(0, 8), st.integers(0, 8))
+def test_a_batch_may_be_taken_in_parts(frames, part, max_frames):
+    whole, parts = (LaneIntake("a", UNIT, Grant(max_frames, 300)) for _ in range(2))
+    parts.take(frames[:part])
+    if parts.offered <= max_frames:
+        parts.take(frames[part:], goes_on=True)
+    whole.take(frames)
+    assert parts.close(LaneEnd.COMPLETE) == whole.close(LaneEnd.COMPLETE)

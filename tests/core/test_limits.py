@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from broker.core.audited import LimitConflict, LimitsRecord, RerankOutcome, RerankRecord
 from broker.core.limits import limit_conflicts

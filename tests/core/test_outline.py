@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import given
+from msgspec.structs import replace
 
 from broker.core.checks import Verdict
 from broker.core.compose import compose

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from broker.core.audited import LimitsRecord, Reason
 from broker.core.counting import BYTES_PER_4
@@ -24,7 +24,7 @@ def costing(*costs: int) -> list[Entry]:
     """Ranked entries of one lane whose blocks cost so much."""
     (own,) = entries(lane("a", {f"f{number:02}": 0.5 for number in range(len(costs))}))
     for number, (entry, cost) in enumerate(zip(own, costs, strict=True), 1):
-        entry.block = Block("", cost * 4, cost, "", "", 0, 0)
+        entry.block = Block(cost * 4, cost)
         entry.local_rank = number
     return own
 
@@ -134,7 +134,6 @@ def of_sources(*sources: str) -> list[Entry]:
     own = costing(*[10] * len(sources))
     for entry, source in zip(own, sources, strict=True):
         entry.candidate = replace(entry.candidate, frame=replace(entry.candidate.frame, uri=source))
-        entry.copies = [entry]
     return own
 
 
@@ -170,7 +169,6 @@ def test_the_walk_is_the_plain_one_over_those_in_turn_and_then_over_those_that_w
     own = costing(*(cost for cost, _ in offered))
     for entry, (_, source) in zip(own, offered, strict=True):
         entry.candidate = replace(entry.candidate, frame=replace(entry.candidate.frame, uri=source))
-        entry.copies = [entry]
     found = taken(own, space, max_frames_per_source=most, max_frames=frames)
     held, expected, counts = [], [], Counter()
     for index, (cost, source) in enumerate(offered):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from broker.core.audited import Reason
 from broker.core.compose import finish
@@ -57,7 +56,11 @@ def test_a_block_that_no_room_could_help_is_counted_and_not_held(mode: RenderMod
     policy = replace(POLICY, max_block_bytes=3000)
     small, large, dear = frame("small", 0.9, "x"), frame("large", 0.8, "\x00" * 1000), frame("dear", 0.7, "y" * 2000)
     plan = rank_lanes([lane("a", [small, large, dear])], CompositionRequest(max_tokens=400, mode=mode), policy)
-    held = {entry.candidate.frame.id: len(entry.block.text) for entry in plan.ranked if entry.block is not None}
+    held = {
+        entry.candidate.frame.id: len(entry.block.header + entry.block.content)
+        for entry in plan.ranked
+        if entry.block is not None
+    }
     assert (held["small"] > 0, held["large"], held["dear"]) == (True, 0, 0)
     made = finish(plan)
     assert excluded(made) == {"large": Reason.BLOCK_TOO_LARGE, "dear": Reason.OVER_BUDGET}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import math
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import force_setattr, replace
 
 from broker.core.handles import Handle
 from broker.core.plan import rank_lanes
@@ -106,8 +106,8 @@ def test_who_ends_the_program_is_heard():
 def test_what_it_writes_to_its_handles_moves_nothing_else(fails: bool):
     def scribble(handles):
         for handle in handles:
-            object.__setattr__(handle, "index", 10**6)
-            object.__setattr__(handle, "local_rank", -handle.local_rank)
+            force_setattr(handle, "index", 10**6)
+            force_setattr(handle, "local_rank", -handle.local_rank)
         if fails:
             raise ValueError
         return [0, 1, 2, 3]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import types
 from fractions import Fraction
 
@@ -28,7 +27,7 @@ from broker.core.render.fenced import Fenced
 from broker.core.request import Duplicates
 from broker.core.scores import LocalScore, ScoreScale
 from broker.core.strategies import ScoreDescending
-from tests.core.building import ORDINAL, entries, frame, lane
+from tests.core.building import ORDINAL, entries, frame, lane, referents
 
 
 def lanes_of(**lengths: int) -> list[Handle]:
@@ -168,12 +167,12 @@ def test_the_policy_that_needs_scores_does_not_rank_handles():
     ],
 )
 def test_a_faulty_order_is_repaired_and_says_so(order, repaired, repairs):
-    assert repair(order, 3, [1, 0, 2]) == (repaired, repairs)
+    assert repair(order, 3, lambda: [1, 0, 2]) == (repaired, repairs)
 
 
 @given(st.lists(st.integers(-3, 9) | st.none() | st.text(max_size=1) | st.booleans()), st.permutations(range(6)))
 def test_whatever_a_policy_returns_becomes_a_permutation(order, fallback):
-    repaired, repairs = repair(order, 6, fallback)
+    repaired, repairs = repair(order, 6, lambda: fallback)
     assert sorted(repaired) == list(range(6))
     assert bool(repairs) == (order != repaired)
 
@@ -191,6 +190,6 @@ def test_nothing_that_a_policy_is_given_leads_to_a_score():
         # Classes and modules lead everywhere and hold no frame's data.
         if id(thing) not in reached and not isinstance(thing, type | types.ModuleType):
             reached[id(thing)] = thing
-            waiting += gc.get_referents(thing)
+            waiting += referents(thing)
     assert not [thing for thing in reached.values() if isinstance(thing, LocalScore | ScoreScale | float)]
     assert {handle.vouchers for handle in given_to_it} == {1, 2}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from broker.core.audited import AuditRow, Reason
 from broker.core.checks import MOST_DIFFERENCES, Verdict

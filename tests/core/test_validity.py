@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,6 +32,17 @@ def test_real_moments_are_read(text):
 )  # fmt: skip
 def test_anything_else_is_no_moment(text):
     assert moment(text) is None
+
+
+@given(*(st.integers(0, most) for most in (9999, 13, 32, 25, 61, 61)))
+def test_a_moment_is_one_of_the_calendar(year, month, day, hour, minute, second):
+    seconds = f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}"
+    try:
+        datetime(year, month, day, hour, minute, second)  # noqa: DTZ001 - only whether there is such a day
+    except ValueError:
+        assert moment(seconds + "Z") is None
+    else:
+        assert moment(seconds + ".25Z") == (seconds, "250000000")
 
 
 @given(st.integers(0, 10**9 - 1), st.integers(0, 10**9 - 1))

@@ -14,13 +14,13 @@ import socket
 import urllib.parse
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import grpc.aio
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from broker.config import Config
 from broker.rpc.server import Broker

@@ -11,9 +11,9 @@ import contextlib
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 
 import grpc.aio
+from msgspec.structs import replace
 
 from broker.client.channel import end_sending, send
 from broker.core.composition import Composition

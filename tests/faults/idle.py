@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from typing import cast
 
 from h2.config import H2Configuration
 from h2.connection import H2Connection
@@ -52,8 +53,8 @@ class IdleProvider(asyncio.Protocol):
         self.welcomed = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's are transports by what they do alone.
+        self._transport = cast("asyncio.Transport", transport)
         transport.write(opening(self._provider))
 
     def data_received(self, data: bytes) -> None:

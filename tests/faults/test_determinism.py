@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import grpc.aio
 import pytest
+from msgspec.structs import replace
 
 from broker.core.frames import Frame, Provenance
 from broker.core.request import Floor

@@ -33,13 +33,13 @@ session.write({ hello: { provider_id: "node", instance_id: "node-1", version: pr
 const welcome = await attached;
 
 const client = new v1.ContextService(address, credentials);
-const parts = [];
+const messages = [];
 await new Promise((resolve, reject) => {
   const call = client.Compose({
     goal: "what does node say?", max_tokens: 2000, include_local_scores: true,
     floors: [{ provider_id: "node", scale_id: "unit", value: 0.1 }],
   });
-  call.on("data", (response) => parts.push(response));
+  call.on("data", (response) => messages.push(response));
   call.on("error", reject);
   call.on("end", resolve);
 });
@@ -54,4 +54,4 @@ const refusal = await new Promise((resolve) => {
 
 session.write({ detach: {} });
 session.end();
-console.log(JSON.stringify({ welcome, asked, parts, refusal }));
+console.log(JSON.stringify({ welcome, asked, messages, refusal }));

@@ -60,10 +60,10 @@ async def test_compose_over_inline_evidence(broker):
     url = f"http://{broker.address}/contextbroker.v1.ContextService/Compose"
     code, out, err = await buf_curl("--data", json.dumps(request), url)
     assert code == 0, err
-    parts = values(out)
-    assert "accepted" in parts[0]
-    assert "completed" in parts[-1]
-    placed = [item for part in parts for item in part.get("placed", {}).get("placed", [])]
+    messages = values(out)
+    assert "accepted" in messages[0]
+    assert "completed" in messages[-1]["part"]
+    placed = [item for message in messages for item in message.get("part", {}).get("placed", [])]
     assert [p["frame"]["id"] for p in placed] == ["m1", "k1"]
     assert "score" not in placed[0]["frame"], "no raw score leaves as a measure of relevance"
 

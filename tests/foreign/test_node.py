@@ -38,22 +38,24 @@ async def test_attach_answer_compose_and_a_refusal(broker):
     assert seen["welcome"]["session_id"]
     assert [query["goal"] for query in seen["asked"]] == ["what does node say?"]
 
-    kinds = [part["message"] for part in seen["parts"]]
+    kinds = [message["message"] for message in seen["messages"]]
     assert kinds[0] == "accepted"
-    assert kinds[-1] == "completed"
-    assert kinds.count("completed") == 1
+    assert set(kinds[1:]) == {"lane_updates", "part"}
+    parts = [message["part"] for message in seen["messages"] if message["message"] == "part"]
+    *before, completed = [part.get("completed") for part in parts]
+    assert completed
+    assert not any(before)
 
-    placed = [item for part in seen["parts"] if part["message"] == "placed" for item in part["placed"]["placed"]]
+    placed = [item for part in parts for item in part.get("placed", [])]
     assert [(p["provider_id"], p["frame"]["id"], p["local_rank"]) for p in placed] == [
         ("node", "n1", 1),
         ("node", "n2", 2),
     ]
-    completed = seen["parts"][-1]["completed"]
     prompt = completed["preamble"] + "".join(p["rendered"] for p in placed) + completed["closing"]
     assert "héllo from node — 文脈" in prompt
     assert (len(prompt.encode()) + 3) // 4 <= 2000
 
-    rows = [row for part in seen["parts"] if part["message"] == "audit" for row in part["audit"]["rows"]]
+    rows = [row for part in parts for row in part.get("audit", [])]
     assert {row["frame_id"]: row["fate"] for row in rows} == {"n1": "FATE_INCLUDED", "n2": "FATE_INCLUDED"}
     assert rows[0]["score"]["provider_id"] == "node"
     assert rows[0]["score"]["value"] == format(0.9, ".17g")

@@ -94,9 +94,9 @@ SEEDS: dict[str, tuple[bytes, ...]] = {
     "answer": (
         pb.ComposeResponse(accepted=pb.Accepted(composition_id="c", request_id="r")).SerializeToString(),
         pb.ComposeResponse(
-            placed=pb.PlacedBatch(placed=[{"position": 1, "total": 1, "frame": frame_message(FRAMES[1])}])
+            part={"placed": [{"position": 1, "total": 1, "frame": frame_message(FRAMES[1])}]}
         ).SerializeToString(),
-        pb.ComposeResponse(completed={"composition_id": "c", "preamble": "p"}).SerializeToString(),
+        pb.ComposeResponse(part={"completed": {"composition_id": "c", "preamble": "p"}}).SerializeToString(),
     ),
 }
 """By target; none is empty."""

@@ -27,6 +27,7 @@ from broker.wire.compositions import CompositionReader
 from broker.wire.events import Batch, Hello, LaneEnded, Malformed
 from broker.wire.frames import frame_message, read_frame
 from broker.wire.pushes import PushHeader, push_header, read_push_request
+from broker.wire.reading import BatchFrames
 from broker.wire.requests import compose_request
 from broker.wire.status import status_proto
 
@@ -38,7 +39,7 @@ GRANT = Grant(max_frames=64, max_tokens=10_000)
 def compose(data: bytes) -> None:
     """A ``ComposeRequest``: decoded, held against the schema, its inline lanes taken in."""
     try:
-        call = admission.read(data, CONFIG)
+        call, _ = admission.read(data, CONFIG)
         lanes = admission.inline_lanes(call, CONFIG)
     except BrokerError as error:
         _sendable(error)
@@ -47,7 +48,7 @@ def compose(data: bytes) -> None:
         _accounted(lane, len(sent.frames))
     if not any(isinstance(frame, Unreadable) for lane in call.inline_lanes for frame in lane.frames):
         again = compose_request(call).SerializeToString()
-        assert repr(admission.read(again, CONFIG)) == repr(call), "what was read is not what is written"
+        assert repr(admission.read(again, CONFIG)[0]) == repr(call), "what was read is not what is written"
 
 
 def attach(data: bytes) -> None:
@@ -66,16 +67,19 @@ def attach(data: bytes) -> None:
 
 
 def batch(data: bytes) -> None:
-    """A batch: counted, cut apart, each frame read by itself and judged."""
+    """A batch: counted, cut apart, its frames read together and each by itself, and judged."""
     try:
         count = batch_size(data)
         parts = split_batch(data)
     except InvalidArgument as error:
         _sendable(error)
         return
-    assert count == len(parts)
+    frames = BatchFrames(data, MAX_FRAME_BYTES)
+    assert count == len(parts) == len(frames)
+    read = frames[:]
+    assert repr(read) == repr([read_frame(part, MAX_FRAME_BYTES) for part in parts]), "a frame is not what it is alone"
     intake = LaneIntake("a", UNIT, GRANT)
-    intake.take(read_frame(part, MAX_FRAME_BYTES) for part in parts)
+    intake.take(read)
     assert intake.offered == min(count, GRANT.max_frames + 1)
     _accounted(intake.close(LaneEnd.COMPLETE), intake.offered)
 

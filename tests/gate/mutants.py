@@ -9,10 +9,11 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from statistics import mean, pstdev
 from unittest.mock import patch
+
+from msgspec.structs import replace
 
 from broker.core import duplicates, entries, packing, ranking
 from broker.core.audited import AuditRow, Reason
@@ -260,16 +261,11 @@ def hashes_decide(lanes: Sequence[Lane], request: CompositionRequest, policy: Po
     )
 
 
-@dataclass(frozen=True)
-class ScoredHandle(Handle):
+class ScoredHandle(Handle, frozen=True, dict=True, gc=True):
     """A handle with a score that is not even a field."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_score", None)
 
-
-@dataclass(frozen=True)
-class CallableHandle(Handle):
+class CallableHandle(Handle, frozen=True):
     """A handle that knows a function which knows the entry."""
 
     better: Callable[[Handle], bool] = bool
@@ -287,12 +283,12 @@ def leaking(leak: Callable[[Handle, entries.Entry], Handle]) -> Composer:
 
 
 def fields_of(handle: Handle) -> dict[str, object]:
-    return {name: getattr(handle, name) for name in Handle.__dataclass_fields__}
+    return {name: getattr(handle, name) for name in Handle.__struct_fields__}
 
 
 def with_score(handle: Handle, entry: entries.Entry) -> Handle:
     leaky = ScoredHandle(**fields_of(handle))
-    object.__setattr__(leaky, "_score", number_of(entry))
+    vars(leaky)["_score"] = number_of(entry)
     return leaky
 
 

@@ -87,13 +87,13 @@ def batch(*frames: bytes) -> bytes:
     return b"\n".join(frames)
 
 
-def split(data: bytes) -> list[bytes]:
+def read(data: bytes) -> list[Frame | Unreadable]:
     if data.startswith(b"!"):
         raise InvalidArgument("MALFORMED", "the message is no batch")
-    return data.split(b"\n") if data else []
+    return [read_frame(part) for part in data.split(b"\n")] if data else []
 
 
-def read(data: bytes) -> Frame | Unreadable:
+def read_frame(data: bytes) -> Frame | Unreadable:
     try:
         return Frame(**json.loads(data))
     except (ValueError, TypeError):

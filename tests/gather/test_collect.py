@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from broker.core.lanes import LaneEnd
+from broker.core.lanes import Lane, LaneEnd
 from broker.core.scores import UNIT
 from broker.errors import AlreadyExists
 from broker.gather.collect import Collector
@@ -16,7 +17,7 @@ from broker.gather.local import LocalFabric
 from broker.gather.pushes import Pushes
 from broker.gather.quarantine import Conduct
 from broker.gather.registry import Registry
-from tests.gather.support import QUERY, FakeClock, Recorder, ScriptedInstance, frame, read, split
+from tests.gather.support import QUERY, FakeClock, Recorder, ScriptedInstance, frame, read
 from tests.limits.support import holding
 
 KEY = PushKey("", "r1", "p")
@@ -34,7 +35,6 @@ class World:
             fabric=self.fabric,
             conduct=self.conduct,
             clock=self.clock,
-            split=split,
             read=read,
             lane_bytes=2**20,
             hedges={},
@@ -46,11 +46,17 @@ class World:
         self.fabric.offer(attached)
         return attached
 
-    def collect(self, *wanted: WantedLane, seconds: float = 2.0):
+    async def collect(self, *wanted: WantedLane, seconds: float = 2.0, **told: Any) -> list[Lane]:
+        done = asyncio.Event()
+        told = {"on_update": lambda _: None, "on_lie": lambda _: None} | told
         deadline = self.clock.time() + seconds
-        return self.collector.collect(
-            wanted, QUERY, deadline, held=holding(), on_update=lambda _: None, on_lie=lambda _: None
-        )
+        collection = self.collector.collection(wanted, QUERY, deadline, held=holding(), on_done=done.set, **told)
+        try:
+            collection.start()
+            await done.wait()
+            return collection.lanes()
+        finally:
+            collection.close()
 
     def assert_clean(self) -> None:
         assert not self.fabric._answers
@@ -81,13 +87,9 @@ async def test_each_lane_is_told_once_as_it_ends_and_after_its_update():
     a, b = world.attach("a"), world.attach("b")
     told: list[object] = []
     task = asyncio.create_task(
-        world.collector.collect(
-            [WantedLane("a"), WantedLane("x"), WantedLane("b")],
-            QUERY,
-            world.clock.time() + 2.0,
-            held=holding(),
+        world.collect(
+            *(WantedLane("a"), WantedLane("x"), WantedLane("b")),
             on_update=lambda update: told.append((update.provider, update.end)) if update.end else None,
-            on_lie=lambda _: None,
             on_lane=told.append,
         )
     )

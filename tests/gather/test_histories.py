@@ -25,7 +25,7 @@ from broker.gather.quarantine import Conduct
 from broker.gather.registry import Registry
 from broker.gather.session import NOT_OPEN, ProviderSession, State
 from broker.wire.events import Ask, Batch, Cancel, Detached, Hello, LaneEnded, Malformed, Query, Rejection, Welcome
-from tests.gather.support import FakeClock, batch, frame, read, split
+from tests.gather.support import FakeClock, batch, frame, read
 from tests.limits.support import holding
 
 PROVIDERS = ("a", "b")
@@ -220,7 +220,6 @@ class World:
                 fabric=self.fabric,
                 conduct=self.conduct,
                 clock=self.clock,
-                split=split,
                 read=read,
                 held=holding(),
                 lane_bytes=2**20,

@@ -13,7 +13,7 @@ from broker.gather.gathering import Gathering, WantedLane
 from broker.gather.quarantine import Conduct
 from broker.gather.session import ProviderSession
 from broker.wire.events import Batch, Draining, Hello, Query, Violation
-from tests.gather.support import batch, frame, read, split
+from tests.gather.support import batch, frame, read
 from tests.gather.test_local import LocalHarness
 from tests.limits.support import holding
 
@@ -33,7 +33,6 @@ class Request:
                 fabric=world.harness.fabric,
                 conduct=world.conduct,
                 clock=world.harness.clock,
-                split=split,
                 read=world.read,
                 held=world.held,
                 lane_bytes=world.lane_bytes,
@@ -317,12 +316,18 @@ def test_the_grant_is_no_lie_to_fill_and_one_to_pass(world):
 def test_reading_stops_at_the_first_frame_beyond_the_grant(world):
     """H50."""
     seen = []
-    world.read = lambda data: seen.append(data) or read(data)
+
+    class Watched(list):
+        def __getitem__(self, part):
+            seen.extend(super().__getitem__(part))
+            return super().__getitem__(part)
+
+    world.read = lambda data: Watched(read(data))
     a = world.attach("a")
     request = world.request(max_frames=64, max_tokens=10_000)
     a.asked[0].send(*(frame(str(number)) for number in range(10_000)))
     assert request.lane().lie.reason == "COUNT_EXCEEDED"
-    assert len(seen) <= 66
+    assert len(seen) == 65
 
 
 def test_a_lie_cancels_quarantines_reports_and_tells_the_provider(world):
@@ -583,6 +588,112 @@ def test_a_lie_in_the_first_batch_is_one_update(world):
     request = world.request()
     a.asked[0].send(frame("bad", **WRONG_COST))
     assert [update.end for update in request.updates] == [LaneEnd.REFUSED]
+
+
+# Turns
+
+
+@pytest.fixture
+def turns(world, monkeypatch):
+    """A world in which two frames are a turn; each turn is noted, and so is whatever else had one."""
+    monkeypatch.setattr("broker.gather.lane.TURN_FRAMES", 2)
+    world.read_at = []
+
+    class Watched(list):
+        def __getitem__(self, part):
+            world.read_at.append(part.start)
+            world.harness.clock.call_soon(lambda: world.read_at.append("another"))
+            return super().__getitem__(part)
+
+    world.read = lambda data: Watched(read(data))
+    return world
+
+
+def test_a_large_batch_is_read_in_turns_and_what_comes_after_it_waits(turns):
+    a = turns.attach("a")
+    request = turns.request(max_frames=9)
+    a.asked[0].send(*(frame(str(number)) for number in range(5)))
+    a.asked[0].send(frame("5"))
+    a.asked[0].end()
+    assert request.done == 0
+    turns.harness.settle()
+    assert turns.read_at == [0, "another", 2, "another", 4, 0, "another", "another"]
+    assert request.ends() == {"a": LaneEnd.COMPLETE}
+    assert request.ids() == ["0", "1", "2", "3", "4", "5"]
+    assert request.updates == [LaneUpdate("a", None, 5), LaneUpdate("a", LaneEnd.COMPLETE, 6)]
+
+
+def test_a_batch_of_large_frames_is_read_in_turns_of_fewer(turns, monkeypatch):
+    monkeypatch.setattr("broker.gather.lane.TURN_BYTES", 300)
+    a = turns.attach("a")
+    request = turns.request(max_tokens=10_000)
+    a.asked[0].send(*(frame(str(number), "x" * 200) for number in range(3)))
+    a.asked[0].end()
+    turns.harness.settle()
+    assert [start for start in turns.read_at if start != "another"] == [0, 1, 2]
+    assert request.ids() == ["0", "1", "2"]
+
+
+def test_a_lie_in_a_later_turn_is_accounted_for_with_the_whole_batch(turns):
+    a = turns.attach("a")
+    request = turns.request(max_frames=9)
+    a.asked[0].send(*(frame(str(n), **WRONG_COST if n in (3, 5) else {}) for n in range(7)))
+    a.asked[0].send(frame("later"))
+    a.asked[0].end()
+    turns.harness.settle()
+    assert request.ends() == {"a": LaneEnd.REFUSED}
+    assert request.lane().lie.frame_id == "3"
+    assert request.lane().offered == 7
+    assert a.asked[0].cancelled == 0
+    assert len(request.lies) == 1
+
+
+def test_a_flood_is_not_read_past_the_grant_in_any_turn(turns):
+    a = turns.attach("a")
+    request = turns.request(max_frames=5)
+    a.asked[0].send(*(frame(str(number)) for number in range(1000)))
+    turns.harness.settle()
+    assert request.lane().lie.reason == "COUNT_EXCEEDED"
+    assert request.lane().offered == 6
+
+
+def test_the_deadline_cuts_a_batch_that_is_being_read(turns):
+    a = turns.attach("a")
+    request = turns.request(max_frames=9)
+    a.asked[0].send(*(frame(str(number)) for number in range(8)))
+    a.asked[0].end()
+    request.collection._expire()
+    assert request.ends() == {"a": LaneEnd.PARTIAL}
+    assert request.ids() == ["0", "1"]
+    turns.harness.settle()
+    assert request.lane().offered == 2
+    assert [start for start in turns.read_at if start != "another"] == [0]
+
+
+def test_an_abandoned_lane_reads_no_further(turns):
+    a = turns.attach("a")
+    request = turns.request(max_frames=9)
+    a.asked[0].send(*(frame(str(number)) for number in range(8)))
+    request.collection.close()
+    turns.harness.settle()
+    assert request.done == 0
+    assert [start for start in turns.read_at if start != "another"] == [0]
+
+
+def test_a_lane_that_fails_while_a_batch_is_being_read_has_what_came_before(turns):
+    a, b, c = (turns.attach(name) for name in "abc")
+    sent = [frame(str(number)) for number in range(4)]
+    turns.lane_bytes = len(batch(*sent)) + 10
+    request = turns.request("a", "b", "c", max_frames=9)
+    a.asked[0].send(*sent)
+    a.asked[0].send(frame("more"))
+    b.asked[0].send(*sent)
+    b.asked[0].end(Ending.LOST, "gone")
+    c.asked[0].send(*sent)
+    c.asked[0].send(b"!")
+    turns.harness.settle()
+    assert request.ends() == {"a": LaneEnd.FAILED, "b": LaneEnd.LOST, "c": LaneEnd.FAILED}
+    assert [request.ids(name) for name in "abc"] == [["0", "1", "2", "3"]] * 3
 
 
 # Bytes

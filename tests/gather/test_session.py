@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 
 import pytest
@@ -298,7 +297,7 @@ def test_a_batch_that_crossed_with_its_cancellation_after_detach_is_no_offence()
     assert session.error is None
 
 
-async def test_a_detached_session_with_nothing_open_ends_well_after_its_linger():
+def test_a_detached_session_with_nothing_open_ends_well_after_its_linger():
     door = Door()
     session = door.attached(linger=10)
     query_id, _, _ = door.asked(session)
@@ -311,7 +310,7 @@ async def test_a_detached_session_with_nothing_open_ends_well_after_its_linger()
     door.harness.advance(1)
     assert session.state is State.CLOSED
     assert session.error is None
-    assert await session.next_event() is None
+    assert drain(session) == []
 
 
 def test_a_lost_connection_loses_what_is_open_and_leaves_nothing():
@@ -446,28 +445,46 @@ def test_a_query_that_does_not_fit_the_outbox_is_lost_and_not_an_error():
     assert session.error.reason == "SLOW_CONSUMER"
 
 
-async def test_what_was_queued_is_sent_before_the_end():
+def test_what_was_queued_is_sent_before_the_end():
     door = Door()
     session = door.attached()
     session.receive(Malformed("MALFORMED", "m"))
     session.close(Unavailable("STOPPING", "stopping"))
-    assert await session.next_event() == Rejection("", (Violation("MALFORMED", "m"),))
-    assert await session.next_event() is None
+    assert drain(session) == [Rejection("", (Violation("MALFORMED", "m"),))]
 
 
-async def test_a_writer_that_waits_gets_the_next_query_and_the_end():
+def test_its_owner_is_notified_of_all_that_is_to_be_sent_and_of_the_end_once():
+    told = []
     door = Door()
-    session = door.attached()
-    writer = asyncio.create_task(session.next_event())
-    await asyncio.sleep(0)
+    session = door.session(notify=lambda: told.append(session.state))
+    session.receive(HELLO)
+    assert told == [State.OPEN]
     _, handle = door.harness.ask()
     handle.cancel()
     door.harness.ask()
-    assert (await asyncio.wait_for(writer, 5)).query_id == "q2"
-    writer = asyncio.create_task(session.next_event())
-    await asyncio.sleep(0)
+    session.receive(Malformed("MALFORMED", "m"))
+    assert told == [State.OPEN] * 4
     session.close()
-    assert await asyncio.wait_for(writer, 5) is None
+    session.close()
+    assert told == [State.OPEN] * 4 + [State.CLOSED]
+
+
+def test_its_owner_may_end_it_when_it_is_notified():
+    """As where a provider takes nothing: the query that was too much is lost, and so is what is open."""
+    door, deaf = Door(), []
+
+    def notify():
+        if deaf:
+            session.close(Unavailable("GONE", "it takes nothing"))
+
+    session = door.session(notify=notify)
+    session.receive(HELLO)
+    session.take()
+    _, sent, _ = door.asked(session)
+    deaf.append(True)
+    sink, _ = door.harness.ask()
+    assert [sent.endings, sink.endings] == [[Ending.LOST]] * 2
+    assert door.harness.fabric.instances() == ()
 
 
 def test_hearing_from_a_provider_is_noted():

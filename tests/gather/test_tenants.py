@@ -14,7 +14,7 @@ from broker.gather.pushes import Pushes
 from broker.gather.quarantine import Conduct
 from broker.gather.registry import Registry
 from broker.gather.tenants import Tenant, Tenants
-from tests.gather.support import FakeClock, read, split
+from tests.gather.support import FakeClock, read
 
 MIB = 2**20
 
@@ -27,9 +27,7 @@ def tenants(made: list[str]) -> Tenants:
         made.append(name)
         registry, conduct = Registry(), Conduct(clock)
         fabric = LocalFabric(clock, registry, pushes)
-        collector = Collector(
-            fabric=fabric, conduct=conduct, clock=clock, split=split, read=read, lane_bytes=MIB, hedges={}
-        )
+        collector = Collector(fabric=fabric, conduct=conduct, clock=clock, read=read, lane_bytes=MIB, hedges={})
         return Tenant(name=name, registry=registry, fabric=fabric, conduct=conduct, collector=collector)
 
     return Tenants(make)

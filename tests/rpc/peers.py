@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import grpc
@@ -58,7 +58,12 @@ class Answer:
 
     @property
     def kinds(self) -> list[str]:
-        return [str(response.WhichOneof("message")) for response in self.responses]
+        """What the messages are, in their order; of a part all that is in it."""
+        names: list[str] = []
+        for response in self.responses:
+            kind = str(response.WhichOneof("message"))
+            names += [field.name for field, _ in response.part.ListFields()] if kind == "part" else [kind]
+        return names
 
     def composition(self) -> Composition:
         if self.error is not None:
@@ -152,10 +157,8 @@ class Composing:
                 message = await self.call.read()
             assert message is not grpc.aio.EOF
             self.read.append(message)
-            update = pb.ComposeResponse.FromString(message).lane_update
-            if update.provider_id == provider and update.state == composition_pb2.LaneState.Value(
-                f"LANE_STATE_{state}"
-            ):
+            told = {update.provider_id: update.state for update in updates_of(message)}
+            if told.get(provider) == composition_pb2.LaneState.Value(f"LANE_STATE_{state}"):
                 return
 
     async def rest(self) -> Answer:
@@ -163,6 +166,11 @@ class Composing:
         answer = await read_all(self.call)
         answer.messages[:0] = self.read
         return answer
+
+
+def updates_of(message: bytes) -> Sequence[pb.LaneUpdate]:
+    """The lanes that a message of an answer tells of; none where it is of another kind."""
+    return pb.ComposeResponse.FromString(message).lane_updates.updates
 
 
 class Peer:
@@ -177,13 +185,18 @@ class Peer:
     async def call(self, method: str, *messages: bytes, end: bool = True, deadline: float | None = None) -> Answer:
         """Sends messages and reads the answer, over a stream whatever the method is declared to be."""
         call = self.open(method, deadline=deadline)
-        for message in messages:
-            # Not `call.write`: where the call has ended meanwhile, that puts a status of its own over the real one.
-            if not await send(call, message):
-                return await read_all(call)
-        if end:
-            await end_sending(call)
-        return await read_all(call)
+        try:
+            for message in messages:
+                # Not `call.write`: where the call has ended meanwhile, that puts a status of its own over the real one.
+                if not await send(call, message):
+                    return await read_all(call)
+            if end:
+                await end_sending(call)
+            return await read_all(call)
+        except asyncio.CancelledError:
+            # What was given up while it was sent would else stay open until the broker ends it.
+            call.cancel()
+            raise
 
     async def compose(self, *, deadline: float | None = None, **asked: object) -> Answer:
         """A Compose call; keywords are those of ``ComposeCall`` and ``CompositionRequest``."""
@@ -222,7 +235,7 @@ class Peer:
 
 
 def compose_call(**asked: object) -> ComposeCall:
-    of_call = {name: asked.pop(name) for name in list(asked) if name in ComposeCall.__dataclass_fields__}
+    of_call = {name: asked.pop(name) for name in list(asked) if name in ComposeCall.__struct_fields__}
     composed = {name: of_call.pop(name) for name in ("strategy",) if name in of_call}
     asked.setdefault("max_tokens", 4000)
     of_call.setdefault("goal", "find out")

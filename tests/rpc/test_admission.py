@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import math
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from broker.config import Config
 from broker.core.frames import Frame

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from contextbroker.v1 import composition_pb2
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from broker.config import Config
@@ -27,8 +27,8 @@ from broker.rpc import admission
 from broker.rpc.server import Broker
 from broker.wire.batches import join_batch
 from broker.wire.events import Batch, Cancel, LaneEnded, Rejection
-from broker.wire.requests import ComposeCall, InlineLane
-from tests.rpc.peers import COMPOSE, Peer, compose_bytes, encoded, frames, lanes, ranked, read_all, rows
+from broker.wire.requests import InlineLane
+from tests.rpc.peers import COMPOSE, Peer, compose_bytes, encoded, frames, lanes, ranked, read_all, rows, updates_of
 from tests.tokenizers.making import tiktoken_file
 
 LONG = 20.0
@@ -70,8 +70,8 @@ async def test_an_answer_streams_in_order_and_ends_with_completed(peer: Peer) ->
     await provider.answer(frames(("a", 0.9), ("b", 0.8), ("c", 0.7)))
     done = await answer
     kinds = [kind for index, kind in enumerate(done.kinds) if index == 0 or done.kinds[index - 1] != kind]
-    assert kinds == ["accepted", "lane_update", "placed", "citations", "audit", "completed"]
-    accepted, completed = done.responses[0].accepted, done.responses[-1].completed
+    assert kinds == ["accepted", "lane_updates", "placed", "citations", "audit", "completed"]
+    accepted, completed = done.responses[0].accepted, done.responses[-1].part.completed
     assert accepted.request_id == "r-1"
     assert accepted.composition_id == completed.composition_id != ""
     assert [lane.provider_id for lane in accepted.lanes] == ["files"]
@@ -201,11 +201,9 @@ async def test_a_required_provider_that_fails_fails_the_request(peer: Peer) -> N
     await a.answer(frames(("x", 0.5)))
     await b.answer([], failed=True, message="index is gone")
     done = await answer
-    assert set(done.kinds) == {"accepted", "lane_update"}
-    assert done.responses[-1].lane_update.state in (
-        composition_pb2.LANE_STATE_COMPLETE,
-        composition_pb2.LANE_STATE_FAILED,
-    )
+    assert set(done.kinds) == {"accepted", "lane_updates"}
+    told = {update.provider_id: update.state for message in done.messages for update in updates_of(message)}
+    assert told == {"a": composition_pb2.LANE_STATE_COMPLETE, "b": composition_pb2.LANE_STATE_FAILED}
     error = done.error
     assert isinstance(error, FailedPrecondition)
     assert error.reason == "REQUIRED_PROVIDER"
@@ -404,7 +402,7 @@ async def test_a_request_that_was_still_read_when_draining_began_is_refused_and_
     await peer.attach("a")
     read = admission.read
 
-    def meanwhile(*args: object) -> ComposeCall:
+    def meanwhile(*args: object) -> object:
         broker._running.drain()
         return read(*args)
 

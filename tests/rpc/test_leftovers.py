@@ -203,3 +203,27 @@ async def settled(peer: Peer) -> Counter[str]:
     """What there is once another call has gone through, for calls of one connection are taken in order."""
     await peer.providers()
     return counted()
+
+
+@pytest.mark.parametrize("ending", ENDINGS, ids=lambda ending: ending.__name__)
+async def test_a_request_that_has_ended_leaves_nothing_of_the_broker_s_to_the_collector(
+    peer: Peer, ending: Callable[[Peer, Attached], Awaitable[None]]
+) -> None:
+    """What is part of a circle stays until the collector comes round, which may be long."""
+    provider = await peer.attach("a")
+    await ending(peer, provider)
+    await settled(peer)
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        for _ in range(3):
+            await ending(peer, provider)
+        await settled(peer)
+        found = Counter(type(each).__qualname__ for each in gc.garbage if type(each).__module__.startswith("broker"))
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+    assert found.keys() <= OF_AN_ABORT
+
+
+OF_AN_ABORT = {"Admission", "Call", "Caller", "Changed", "Holding", "InvalidArgument", "Stream", "Unavailable"}
+"""What grpc.aio keeps of a call that was refused: it holds the error that it raises, whose traceback holds the call."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 import structlog
+from msgspec.structs import replace
 
 from broker.config import Config
 from broker.core.composition import Composition

@@ -6,13 +6,13 @@ import asyncio
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
 import structlog
 from contextbroker.v1 import context_service_pb2 as pb
+from msgspec.structs import replace
 
 from broker.config import Config
 from broker.core.strategies import PluginStrategy

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from broker.core.compose import finish

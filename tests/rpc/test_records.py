@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import grpc.aio
 import pytest
 from contextbroker.v1 import composition_pb2
 from contextbroker.v1 import context_service_pb2 as pb
+from msgspec.structs import replace
 
 from broker.core.composition import AuditState, Composition
 from broker.core.frames import Provenance

@@ -37,10 +37,9 @@ def snapshots_of(answer: Answer) -> list[Snapshot]:
 
 def final(answer: Answer) -> list[bytes]:
     """The messages of the composition itself, without the name that each call gets anew."""
-    parts = [one for one in answer.responses if one.WhichOneof("message") in ("placed", "citations", "audit")]
-    last = answer.responses[-1]
-    last.completed.ClearField("composition_id")
-    return [message.SerializeToString(deterministic=True) for message in (*parts, last)]
+    parts = [one.part for one in answer.responses if one.HasField("part")]
+    parts[-1].completed.ClearField("composition_id")
+    return [part.SerializeToString(deterministic=True) for part in parts]
 
 
 async def until_snapshot(composing: Composing, number: int) -> None:
@@ -50,7 +49,7 @@ async def until_snapshot(composing: Composing, number: int) -> None:
             message = await composing.call.read()
         composing.read.append(message)
         snapshot = pb.ComposeResponse.FromString(message).snapshot
-        if snapshot.number == number and snapshot.HasField("completed"):
+        if snapshot.number == number and snapshot.part.HasField("completed"):
             return
 
 
@@ -77,7 +76,7 @@ async def test_each_lane_that_ends_while_others_collect_gives_a_whole_compositio
     assert {one.composition.request_id for one in (first, second)} == {"r"}
     # Each is told after the lane that it follows.
     kinds = [kind for index, kind in enumerate(answer.kinds) if index == 0 or answer.kinds[index - 1] != kind]
-    assert kinds[:5] == ["accepted", "lane_update", "snapshot", "lane_update", "snapshot"]
+    assert kinds[:5] == ["accepted", "lane_updates", "snapshot", "lane_updates", "snapshot"]
 
 
 async def test_who_does_not_ask_gets_none_and_a_lone_lane_gives_none(peer: Peer) -> None:
@@ -331,7 +330,7 @@ async def test_when_the_last_lane_has_ended_nothing_more_is_sent_of_one() -> Non
     outlet.room.set()
     await settled(running)
     assert len(outlet.parts) <= 1
-    assert all(not part.HasField("completed") for part in outlet.parts)
+    assert all(not snapshot.part.HasField("completed") for snapshot in outlet.parts)
 
 
 async def test_at_most_one_part_waits_to_be_written_and_is_given_up_when_collecting_ends() -> None:

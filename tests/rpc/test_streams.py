@@ -202,6 +202,45 @@ async def test_a_peer_that_takes_nothing_is_cut() -> None:
     call.close()
 
 
+async def test_a_peer_that_takes_a_message_now_and_then_is_cut_only_once_it_stops() -> None:
+    wire, time = Wire(), asyncio.get_running_loop().time
+    wire.window = asyncio.Semaphore(0)
+    call = stream(wire, stall_seconds=0.6)
+    for part in range(6):
+        await call.send(b"%d" % part)
+    flushing = asyncio.create_task(call.flush())
+    for _ in range(5):
+        await asyncio.sleep(0.2)
+        wire.window.release()
+    taken = time()
+    with pytest.raises(ResourceExhausted):
+        await flushing
+    assert wire.written == [b"0", b"1", b"2", b"3", b"4"]
+    assert time() - taken >= 0.55
+    wire.window.release()
+    call.close()
+
+
+async def test_several_wait_for_a_peer_each_for_its_own_room() -> None:
+    wire = Wire()
+    wire.window = asyncio.Semaphore(0)
+    call = stream(wire)
+    for _ in range(4):
+        await call.send(PART)
+    sending, flushing = asyncio.create_task(call.send(b"x")), asyncio.create_task(call.flush())
+    await ticks()
+    assert not sending.done()
+    wire.window.release()
+    await sending
+    await ticks()
+    assert not flushing.done()
+    for _ in range(4):
+        wire.window.release()
+    await flushing
+    assert len(wire.written) == 5
+    call.close()
+
+
 async def test_a_peer_that_is_gone_is_told_apart_and_nothing_waits_for_it() -> None:
     wire, tasks = Wire(), Tasks()
     wire.fails = True

@@ -66,6 +66,12 @@ async def test_a_slow_transaction_is_given_up_and_its_connection_never_used_agai
     assert names == ["context-broker"] * 6
 
 
+async def test_one_that_may_be_patient_is_waited_for(engine: PostgresEngine) -> None:
+    await engine.run(lambda c: c.execute(text("SELECT pg_sleep(1.5)")), write=True, patient=True)
+    with pytest.raises(StoreUnavailable, match="no answer within 1 s"):
+        await engine.run(lambda c: c.execute(text("SELECT pg_sleep(1.5)")), write=True)
+
+
 async def test_a_cancelled_transaction_keeps_nothing_and_poisons_nothing(engine: PostgresEngine) -> None:
     await engine.run(lambda c: c.execute(text("CREATE TABLE t (x int)")), write=True)
     began = asyncio.Event()

@@ -48,6 +48,15 @@ async def test_keeping_twice_keeps_the_first(store: Store) -> None:
     assert found[1] == [b"first"]
 
 
+async def test_keeping_again_among_others_keeps_the_first_and_the_others(store: Store) -> None:
+    twice = [kept("c1", parts=[b"first"]), kept("c2"), kept("c1", parts=[b"second"])]
+    await asyncio.gather(*map(store.record, twice))
+    found = await store.composition("acme", "c1")
+    assert found is not None
+    assert found[1] == [b"first"]
+    assert await store.head("acme", "c2") is not None
+
+
 async def test_pages_walk_over_all_once_newest_first(store: Store) -> None:
     names = [f"c{n:02}" for n in range(23)]
     # Several were made in the same microsecond.
@@ -131,6 +140,20 @@ async def test_filters_hold_on_every_engine(store: Store) -> None:
     ):
         found, _ = await store.page("acme", wanted, None, 10)
         assert [head.composition_id for head in found] == names, wanted
+
+
+async def test_pages_walk_over_all_that_a_filter_finds(store: Store) -> None:
+    names = [f"c{n:02}" for n in range(30)]
+    frames = [[KeptFrame("a", "f1", "DUPLICATE" if n % 3 else "")] for n in range(30)]
+    await asyncio.gather(*(store.record(kept(name, frames=frames[n], made_at=n)) for n, name in enumerate(names)))
+    seen: list[str] = []
+    after: Mark | None = None
+    while True:
+        page, after = await store.page("acme", Filter(frame_id="f1", placed=True), after, 3)
+        seen += [head.composition_id for head in page]
+        if after is None:
+            break
+    assert seen == names[27::-3]
 
 
 async def test_observations_add_up_and_name_placed_frames_alone(store: Store) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 import structlog
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from broker.telemetry.logs import configure
 
@@ -75,6 +77,26 @@ def test_what_libraries_log_is_json_too() -> None:
     logging.getLogger("grpc._cython").error("from a library: %d", 7)
     event = json.loads(out.getvalue())
     assert (event["event"], event["logger"], event["level"]) == ("from a library: 7", "grpc._cython", "error")
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.dictionaries(st.text(min_size=1).filter(str.isidentifier), st.text() | st.integers() | st.lists(st.booleans())),
+    st.sampled_from(["debug", "info", "warning", "error"]),
+)
+def test_a_line_is_what_structlog_s_own_way_would_make_of_it(said: dict[str, object], level: str) -> None:
+    said = {key: value for key, value in said.items() if key not in ("self", "event", "exc_info", "stack_info")}
+    out, records = io.StringIO(), []
+    configure("debug", "json", out)
+    (handler,) = logging.getLogger().handlers
+    handler.addFilter(lambda record: records.append(record) or True)
+    getattr(structlog.get_logger("broker.x"), level)("an event", **said)
+    (record,) = records
+    record._logger, record._name = None, level
+    theirs = structlog.stdlib.ProcessorFormatter(
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, structlog.processors.JSONRenderer()]
+    )
+    assert out.getvalue() == theirs.format(record) + "\n"
 
 
 @pytest.mark.parametrize("form", ["json", "console"])

@@ -7,10 +7,12 @@ import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from opentelemetry.context import Context
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import get_current_span
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, get_current_span, set_span_in_context
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from broker.errors import Unavailable
 from broker.telemetry.spans import (
@@ -18,6 +20,8 @@ from broker.telemetry.spans import (
     Tracing,
     caller_context,
     carried,
+    failed,
+    note,
     sampled_trace_id,
     trace_id,
     traceparent,
@@ -53,6 +57,35 @@ def test_a_call_of_no_trace_is_not_a_part_of_whatever_else_runs() -> None:
     compose, attach = kept.get_finished_spans()
     assert compose.parent is None
     assert attach.parent.span_id == int(SPAN, 16)
+
+
+def test_a_call_of_no_trace_is_of_none_where_the_process_has_one_of_its_own() -> None:
+    outer, _ = exporting()
+    with outer.call("Outer", []):
+        with Tracing().call("Compose", []) as span:
+            assert not span.is_recording()
+            assert (traceparent(), trace_id()) == ("", "")
+        assert trace_id()
+
+
+@given(st.integers(1, 2**128 - 1), st.integers(1, 2**64 - 1), st.integers(0, 255))
+def test_a_span_is_named_as_the_standard_s_own_library_names_it(trace: int, span: int, flags: int) -> None:
+    named = NonRecordingSpan(SpanContext(trace, span, is_remote=True, trace_flags=TraceFlags(flags)))
+    carrier: dict[str, str] = {}
+    TraceContextTextMapPropagator().inject(carrier, set_span_in_context(named, Context()))
+    assert traceparent(named) == carrier.get(TRACEPARENT, "")
+
+
+def test_what_is_not_kept_is_not_noted() -> None:
+    tracing, kept = exporting()
+    dropped = NonRecordingSpan(SpanContext(1, 1, is_remote=False))
+    for span in (dropped, tracing.begin("lane", provider="a")):
+        note(span, end="COMPLETE")
+        failed(span, "CANCELLED")
+        span.end()
+    (span,) = kept.get_finished_spans()
+    assert span.attributes == {"contextbroker.provider": "a", "contextbroker.end": "COMPLETE"}
+    assert span.status.description == "CANCELLED"
 
 
 @given(st.text() | st.binary())

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from contextbroker.v1 import context_service_pb2 as pb
 from hypothesis import given
+from msgspec.structs import replace
 
 from broker.core.request import CompositionRequest
 from broker.core.strategies import RoundRobin

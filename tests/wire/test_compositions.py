@@ -2,28 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from contextbroker.v1 import composition_pb2
 from contextbroker.v1 import context_service_pb2 as pb
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from broker.core.audited import AuditRow, AuditSummary, BudgetRecord, LaneSummary, StrategyRecord
 from broker.core.composition import Citation, Composition, Placed, Usage, UsageFigures
 from broker.core.frames import Frame, FrameRef, Provenance
 from broker.core.lanes import LaneEnd, LaneUpdate
 from broker.errors import Internal
-from broker.wire.compositions import FILL_BYTES, MAX_MESSAGE_BYTES, CompositionReader, composition_messages
-from broker.wire.updates import Accepted, accepted_message, lane_update_message
+from broker.wire.compositions import (
+    FILL_BYTES,
+    KINDS,
+    MAX_MESSAGE_BYTES,
+    CompositionReader,
+    encoded_end,
+    encoded_parts,
+    response_of,
+)
+from broker.wire.encoded_audits import encoded_audit
+from broker.wire.updates import Accepted, accepted_message, lane_updates_message
 from tests.wire import values
 
 KIB = 1024
 DIGEST = "sha256:" + "0" * 64
 
 
-def streamed(composition: Composition) -> list[pb.ComposeResponse]:
-    return [pb.ComposeResponse.FromString(m.SerializeToString()) for m in composition_messages(composition)]
+def streamed(composition: Composition, max_bytes: int = MAX_MESSAGE_BYTES) -> list[pb.ComposeResponse]:
+    messages = [part.response() for part in encoded_parts(composition, max_bytes)]
+    audit = encoded_audit(composition.summary, composition.usage)
+    messages.append(response_of(encoded_end(composition, audit, max_bytes)))
+    return [pb.ComposeResponse.FromString(message) for message in messages]
+
+
+def kinds(message: pb.ComposeResponse) -> list[str]:
+    """What there is in a part, in its order."""
+    return [field.name for field, _ in message.part.ListFields()]
 
 
 def received(messages: list[pb.ComposeResponse], request_id: str = "") -> Composition:
@@ -86,10 +103,26 @@ def test_a_composition_comes_back_as_it_was(composition: Composition):
 @settings(max_examples=25)
 @given(values.compositions(), st.integers(200, 2000))
 def test_the_order_is_placed_citations_audit_completed(composition: Composition, max_bytes: int):
-    kinds = [message.WhichOneof("message") for message in composition_messages(composition, max_bytes)]
-    order = ["placed", "citations", "audit", "completed"]
-    assert [order.index(kind) for kind in kinds] == sorted(order.index(kind) for kind in kinds)
-    assert kinds.count("completed") == 1
+    *body, end = map(kinds, streamed(composition, max_bytes))
+    seen = [kind for part in body for kind in part]
+    assert seen == sorted(seen, key=KINDS.index)
+    assert all(body)
+    assert end == ["completed"]
+
+
+@settings(max_examples=25)
+@given(values.compositions(), st.integers(200, 2000), st.sets(st.sampled_from(KINDS)))
+def test_a_part_may_be_had_with_some_of_its_kinds_alone(composition: Composition, max_bytes: int, wanted: set[str]):
+    for part in encoded_parts(composition, max_bytes):
+        left = composition_pb2.Part.FromString(part.joined())
+        for kind in set(KINDS) - wanted:
+            left.ClearField(kind)
+        assert part.joined([kind for kind in KINDS if kind in wanted]) == left.SerializeToString(deterministic=True)
+
+
+def test_a_small_answer_is_one_part_and_its_end():
+    composition = made(tuple(block(i + 1, 15, content=500, rendered=700) for i in range(15)), rows=15, citations=15)
+    assert list(map(kinds, streamed(composition))) == [["placed", "citations", "audit"], ["completed"]]
 
 
 @pytest.mark.parametrize(
@@ -108,8 +141,9 @@ def test_no_message_is_too_large_and_nothing_is_lost(composition: Composition):
 
 
 def test_messages_are_filled():
-    sizes = [m.ByteSize() for m in streamed(made(rows=50_000)) if m.WhichOneof("message") == "audit"]
-    assert FILL_BYTES * 0.9 < min(sizes[:-1]) <= max(sizes) <= FILL_BYTES
+    placed = tuple(block(i + 1, 100, content=5000, rendered=5000) for i in range(100))
+    *sizes, _, _ = [m.ByteSize() for m in streamed(made(placed, rows=50_000, citations=3000))]
+    assert FILL_BYTES * 0.9 < min(sizes) <= max(sizes) <= FILL_BYTES
 
 
 def test_what_other_copies_lent_a_frame_is_cut_before_a_message_grows_too_large():
@@ -151,14 +185,14 @@ def test_taking_a_message_gives_the_placed_frames_that_it_brought():
     composition = made(tuple(block(i + 1, 3) for i in range(3)), citations=1, rows=1)
     reader = CompositionReader()
     brought = [reader.take(message) for message in streamed(composition)]
-    assert brought == [composition.placed, (), (), ()]
+    assert brought == [composition.placed, ()]
 
 
 @pytest.mark.parametrize("left_out", ["completed", "audit", "placed"])
 def test_an_answer_with_a_part_missing_is_broken(left_out: str):
     composition = made((block(1, 2, content=300 * KIB), block(2, 2, content=300 * KIB)), rows=2)
     messages = streamed(composition)
-    gone = next(m for m in messages if m.WhichOneof("message") == left_out)
+    gone = next(m for m in messages if left_out in kinds(m))
     with pytest.raises(Internal) as error:
         received([message for message in messages if message is not gone])
     assert error.value.reason == "ANSWER_BROKEN"
@@ -172,16 +206,8 @@ def test_nothing_may_follow_the_end():
 
 def test_what_is_heard_while_collecting_is_no_part_of_the_composition():
     composition = made((block(1, 1),), rows=1)
-    update = lane_update_message(LaneUpdate("a", None, 1))
-    assert (
-        received(
-            [
-                update,
-                *streamed(composition),
-            ]
-        )
-        == composition
-    )
+    update = lane_updates_message([LaneUpdate("a", None, 1)])
+    assert received([update, *streamed(composition)]) == composition
 
 
 def test_whole_numbers_of_the_parameters_are_whole_when_they_come_back():
@@ -212,9 +238,9 @@ def test_scores_stand_in_audit_rows_and_in_no_other_place():
     fields = {
         f"{message.name}.{field.name}"
         for message in (
-            pb.PlacedBatch.DESCRIPTOR.fields_by_name["placed"].message_type,
-            pb.CitationBatch.DESCRIPTOR.fields_by_name["citations"].message_type,
-            pb.AuditBatch.DESCRIPTOR.fields_by_name["rows"].message_type,
+            composition_pb2.Placed.DESCRIPTOR,
+            composition_pb2.Citation.DESCRIPTOR,
+            composition_pb2.AuditRow.DESCRIPTOR,
         )
         for field in message.fields
         if "score" in field.name

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.core.frames import KINDS, Frame, FrameRef, Provenance, Relation
-from broker.core.intake import MAX_PROVENANCE, MAX_RELATIONS, LaneIntake
+from broker.core.intake import LaneIntake
 from broker.core.lanes import Grant, LaneEnd, Unreadable
 from broker.core.scores import UNIT, Direction, ScoreScale
+from broker.core.slips import MAX_PROVENANCE, MAX_RELATIONS
 from broker.errors import InvalidArgument
 from broker.wire.frames import (
     encode_frame,
@@ -23,11 +24,10 @@ from broker.wire.frames import (
     kind_number,
     read_frame,
     read_scale,
-    ref_message,
     ref_value,
     scale_message,
 )
-from tests.wire import values
+from tests.wire import by_messages, values
 
 ROOM = 10**6
 
@@ -195,4 +195,4 @@ def test_a_direction_that_is_not_listed_is_refused_with_its_value():
 
 @given(values.refs)
 def test_the_name_of_a_frame_comes_back_as_it_was(ref: FrameRef):
-    assert ref_value(ref_message(ref)) == ref
+    assert ref_value(by_messages.ref_message(ref)) == ref

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from contextbroker.v1 import context_service_pb2 as pb
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from broker.core.composition import AuditState, Composition
 from broker.core.records import ProviderStatistics
 from broker.errors import Internal
-from broker.wire.compositions import composition_messages
+from broker.wire.compositions import KINDS, encoded_parts
+from broker.wire.encoded_audits import encoded_audit
 from broker.wire.records import (
     Record,
     RecordReader,
@@ -23,7 +23,7 @@ from broker.wire.records import (
     record_messages,
     statistics_message,
 )
-from broker.wire.requests import ComposeCall
+from broker.wire.requests import ComposeCall, compose_request
 from tests.wire.values import calls, compositions, same
 
 MARK = "neither the goal nor what was found"
@@ -35,19 +35,18 @@ statistics = st.builds(
 
 
 def kept(composition: Composition, call: ComposeCall, *, content: bool) -> tuple[bytes, list[bytes]]:
-    head = record_head(composition, call, "agent", 1_234_567, content=content)
-    parts = [
-        m.SerializeToString()
-        for m in composition_messages(composition)
-        if is_kept(m.WhichOneof("message"), content=content)
-    ]
-    return head, parts
+    audit = encoded_audit(composition.summary, composition.usage)
+    call = replace(call, request_id=composition.request_id)
+    asked = compose_request(replace(call, inline_lanes=()))
+    head = record_head(composition, audit, asked, "agent", 1_234_567, content=content)
+    kinds = [kind for kind in KINDS if is_kept(kind, content=content)]
+    return head, [part.joined(kinds) for part in encoded_parts(composition)]
 
 
 def read(head: bytes, parts: list[bytes]) -> Record:
     reader = RecordReader()
     for message in record_messages(head, parts):
-        reader.take(pb.GetCompositionResponse.FromString(message.SerializeToString()))
+        reader.take(pb.GetCompositionResponse.FromString(message))
     return reader.result()
 
 
@@ -58,7 +57,7 @@ def test_with_content_it_comes_back_whole(composition: Composition, call: Compos
     assert same(record.composition, replace(composition, audit_state=AuditState.RECORDED))
     assert (record.subject, record.made_at, record.content) == ("agent", 1.234567, True)
     assert record.request is not None
-    assert same(record.request, replace(call, inline_lanes=()))
+    assert same(record.request, replace(call, request_id=composition.request_id, inline_lanes=()))
 
 
 @settings(max_examples=30)

@@ -197,6 +197,7 @@ def test_counts_are_checked_before_anything_is_parsed():
         ({"composition": CompositionRequest(max_tokens=2**32)}, "max_tokens", "OUT_OF_RANGE"),
         ({"composition": CompositionRequest(max_tokens=1, max_frames=0)}, "max_frames", "OUT_OF_RANGE"),
         ({"composition": CompositionRequest(max_tokens=1, question="\ud800")}, "render.question", "TEXT_MALFORMED"),
+        ({"composition": CompositionRequest(max_tokens=1, duplicates="SAME_BYTES")}, "duplicates", "FIELD_INVALID"),
         ({"collect_timeout": math.nan}, "collect_timeout", "OUT_OF_RANGE"),
         ({"collect_timeout": math.inf}, "collect_timeout", "OUT_OF_RANGE"),
         ({"collect_timeout": 1e40}, "collect_timeout", "OUT_OF_RANGE"),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.errors import FieldViolation, InvalidArgument
-from broker.wire import sessions
+from broker.wire import schema
 from broker.wire.batches import join_batch
 from broker.wire.events import (
     Ask,
@@ -195,7 +195,7 @@ def test_a_message_of_a_later_broker_is_none_and_garbage_is_refused():
 def test_half_a_million_parts_are_not_taken_apart(tag: bytes, first: bytes, monkeypatch: pytest.MonkeyPatch):
     """A hundred of these at once would keep a broker from all else for ten seconds."""
     parsed: list[int] = []
-    monkeypatch.setattr(sessions.schema, "AttachRequest", SimpleNamespace(FromString=lambda data: parsed.append(1)))
+    monkeypatch.setattr(schema, "AttachRequest", SimpleNamespace(FromString=lambda data: parsed.append(1)))
     assert isinstance(read_attach_request(first + (tag + b"\x00") * 300_000), Malformed)
     assert not parsed
 

@@ -14,10 +14,10 @@ from broker.wire.updates import (
     OpenedLane,
     accepted_message,
     lane_state,
-    lane_update_message,
+    lane_updates_message,
     read_accepted,
     read_lane_state,
-    read_lane_update,
+    read_lane_updates,
 )
 from tests.wire import values
 
@@ -30,10 +30,13 @@ def test_accepted_comes_back_as_it_was(accepted: Accepted):
     assert read_accepted(message.accepted) == accepted
 
 
-@given(st.builds(LaneUpdate, values.names, st.none() | st.sampled_from(LaneEnd), values.uint32, values.texts))
-def test_an_update_comes_back_as_it_was(update: LaneUpdate):
-    message = pb.ComposeResponse.FromString(lane_update_message(update).SerializeToString())
-    assert read_lane_update(message.lane_update) == update
+updates = st.builds(LaneUpdate, values.names, st.none() | st.sampled_from(LaneEnd), values.uint32, values.texts)
+
+
+@given(values.tuples(updates))
+def test_updates_come_back_as_they_were(told: tuple[LaneUpdate, ...]):
+    message = pb.ComposeResponse.FromString(lane_updates_message(told).SerializeToString())
+    assert read_lane_updates(message.lane_updates) == told
 
 
 def test_every_state_of_the_contract_but_collecting_is_an_end():

@@ -25,15 +25,16 @@ class Bare:
         """No text; a frame costs the tokens of its content."""
         header, content = header_of(candidate), candidate.frame.content
         return Block(
-            text="",
             size=len(content.encode()),
             cost=counter.count(content),
             label=header.label.text,
             name=header.name,
-            escaped_characters=0,
-            neutralised_fences=0,
             role_tokens=role_tokens(content),
         )
+
+    def text(self, _block: Block, _digest: str) -> str:
+        """Nothing."""
+        return ""
 
     def seal_in(self, _text: str) -> str:
         """None: there is no text that could bear one."""

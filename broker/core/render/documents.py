@@ -8,16 +8,21 @@ asks, so that any reader of JSON gives the documents back.
 from __future__ import annotations
 
 import json
-import re
 
 from broker.core.counting import TokenCounter
+from broker.core.frames import content_tokens
 from broker.core.lanes import Candidate
-from broker.core.render.escaping import escape_content, visible
-from broker.core.render.renderer import Block, header_of
+from broker.core.render.escaping import Escaped, escape_content, visible
+from broker.core.render.renderer import Block, costed, header_of
 from broker.core.render.role_tokens import role_tokens
 
-_SPLIT = re.compile(r"(?<= )\(")
-"""In an id, what the name of a document could be taken to begin with."""
+_quoted = json.JSONEncoder(ensure_ascii=False).encode
+
+_AS_THEY_ARE = bytes(byte for byte in range(256) if chr(byte) not in '"\\\n\r\t')
+"""Bytes that JSON does not escape, and those that an escaped text has none of."""
+
+_SPLIT = f" {visible('(')}"
+"""For what the name of a document could be taken to begin with, where it stands in an id."""
 
 
 class Documents:
@@ -40,23 +45,41 @@ class Documents:
         the last `` (`` in it begins the name. So it needs no look at the other documents.
         """
         header = header_of(candidate)
+        provider, frame_id, label = header.provider, header.frame_id, header.label
         title, content = escape_content(candidate.frame.title), escape_content(candidate.frame.content)
-        name = f"{header.provider.text}/{_SPLIT.sub(visible('('), header.frame_id.text)}"
-        citation = f"{header.label.text} ({name})"
-        document = {"title": title.text, "text": content.text, "citation": citation}
-        text = json.dumps(document, ensure_ascii=False)
-        parts = (title, content, header.label, header.provider, header.frame_id)
-        return Block(
-            text=text,
-            size=len(text.encode()),
-            cost=counter.count(text + self.separator),
+        name = f"{provider.text}/{frame_id.text.replace(' (', _SPLIT)}"
+        citation = f"{label.text} ({name})"
+        size = _FRAME + _quoted_size(title) + _quoted_size(content) + len(_quoted(citation).encode())
+        block = Block(
+            size=size,
+            cost=content_tokens(size + len(self.separator)),
             label=citation,
             name=name,
-            escaped_characters=sum(part.hidden for part in parts),
-            neutralised_fences=sum(part.fences for part in parts),
+            escaped_characters=title.hidden + content.hidden + label.hidden + provider.hidden + frame_id.hidden,
+            neutralised_fences=title.fences + content.fences + label.fences + provider.fences + frame_id.fences,
             role_tokens=role_tokens(candidate.frame.content),
+            header=title.text,
+            content=content.text,
         )
+        return costed(self, block, counter, candidate.digest)
+
+    def text(self, block: Block, _digest: str) -> str:
+        """The document."""
+        return _written(block.header, block.content, block.label)
 
     def seal_in(self, _text: str) -> str:
         """None: the array's own form keeps the documents apart."""
         return ""
+
+
+def _written(title: str, content: str, citation: str) -> str:
+    return f'{{"title": {_quoted(title)}, "text": {_quoted(content)}, "citation": {_quoted(citation)}}}'
+
+
+def _quoted_size(escaped: Escaped) -> int:
+    """UTF-8 bytes of an escaped text as JSON quotes it: of the characters that it escapes no others are left."""
+    return escaped.size + len('""') + len(escaped.text.encode().translate(None, _AS_THEY_ARE))
+
+
+_FRAME = len(_written("", "", "").encode()) - 3 * len('""')
+"""UTF-8 bytes of a document around its three strings."""

@@ -22,8 +22,9 @@ Sources: Unicode UAX #44 (Default_Ignorable_Code_Point), UTS #51 (emoji sequence
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 from broker.core.render.invisible import (
     HIDDEN,
@@ -39,20 +40,39 @@ from broker.core.render.invisible import (
     VIRAMAS,
 )
 
-_ZWNJ, _ZWJ, _TEXT_STYLE, _EMOJI_STYLE = "\u200c", "\u200d", "\ufe0e", "\ufe0f"
-_MAY_BE_NEEDED = frozenset((_ZWNJ, _ZWJ, _TEXT_STYLE, _EMOJI_STYLE))
+_JOINERS, _STYLES = "\u200c\u200d", "\ufe0e\ufe0f"
+_ZWJ, _EMOJI_STYLE = "\u200d", "\ufe0f"
+_SKIN_TONES = "\U0001f3fb-\U0001f3ff"
 _KEYCAP = "\u20e3"
 
 _WORD = rf"[{HIDDEN}]*+".join(f"[{letter}]" for letter in (LETTER_F, LETTER_R, LETTER_A, LETTER_M, LETTER_E))
-_GAP = rf"[\s{SLASHES}{HIDDEN}]*+"
-_FENCE = rf"(?<=[{OPENERS}])(?={_GAP}{_WORD})|(?<=&)(?=(?i:lt|#0*+60|#x0*+3c);?{_GAP}{_WORD})"
+_READ_AS_FENCE = rf"[\s{SLASHES}{HIDDEN}]*+{_WORD}"
+_ENTITY = r"(?i:lt|#0*+60|#x0*+3c);?"
+_FENCE = rf"(?<=[{OPENERS}])(?={_READ_AS_FENCE})|(?<=&)(?={_ENTITY}{_READ_AS_FENCE})"
 """Behind an opening character, where a fence could be read: ``<`` or a look-alike or its entity; then white space,
 hidden characters or slashes; then the word, in any case and in letters that look alike."""
 
-_JUDGED = rf"[{''.join(sorted(_MAY_BE_NEEDED))}]"
+_JUDGED = rf"[{_JOINERS}{_STYLES}]"
+"""Hidden characters that may be needed: two joiners and two variation selectors."""
+
+_NEEDED = "|".join(
+    (
+        rf"(?<=[{PICTOGRAPHS}][{_STYLES}])",
+        rf"(?<=[0-9#*][{_STYLES}])(?={_KEYCAP})",
+        rf"(?<=[{VIRAMAS}][{_JOINERS}])",
+        rf"(?<=[{JOINING}][{_JOINERS}])(?=[{JOINING}])",
+        rf"(?<=[{PICTOGRAPHS}{_SKIN_TONES}]{_ZWJ})(?=[{PICTOGRAPHS}])",
+        rf"(?<=[{PICTOGRAPHS}]{_EMOJI_STYLE}{_ZWJ})(?=[{PICTOGRAPHS}])",
+    )
+)
+"""Behind one of them, where it changes how the visible ones beside it are read, and is the only one to do so."""
+
 _RUN = rf"(?<=[{HIDDEN}]{{3}})[{HIDDEN}]*+"
 """Behind the third of a run of hidden characters, the rest of it: what is needed stands beside a visible one, or behind
 the one variation selector that does."""
+
+_ONE = rf"(?<={_JUDGED})(?!{_NEEDED})"
+"""Behind one of them that is not needed."""
 
 _IN_CONTENT = rf"[{HIDDEN}\r{OPENERS}&⟦]"
 _IN_HEADER = rf"[{HIDDEN}\t\n\r{OPENERS}>\"&⟦]"
@@ -61,56 +81,69 @@ _IN_HEADER = rf"[{HIDDEN}\t\n\r{OPENERS}>\"&⟦]"
 _CONTENT = re.compile(
     rf"{_IN_CONTENT}"
     rf"(?:(?P<fence>{_FENCE})"
-    rf"|(?P<hidden>{_RUN}|(?<={_JUDGED})|(?<=[{HIDDEN}])(?:(?!{_JUDGED})[{HIDDEN}])*+|(?<=\r)(?!\n)(?:\r(?!\n))*+)"
+    rf"|(?P<hidden>{_RUN}|{_ONE}|(?<=[{HIDDEN}])(?<!{_JUDGED})(?:(?!{_JUDGED})[{HIDDEN}])*+"
+    rf"|(?<=\r)(?!\n)(?:\r(?!\n))*+)"
     rf"|(?<=⟦)(?=U\+))"
 )
 _HEADER = re.compile(
     rf"{_IN_HEADER}"
     rf"(?:(?P<fence>{_FENCE})"
-    rf"|(?P<hidden>{_RUN}|(?<={_JUDGED})|(?<=[{HIDDEN}\t\n\r])(?:(?!{_JUDGED})[{HIDDEN}\t\n\r])*+)"
+    rf"|(?P<hidden>{_RUN}|{_ONE}|(?<=[{HIDDEN}\t\n\r])(?<!{_JUDGED})(?:(?!{_JUDGED})[{HIDDEN}\t\n\r])*+)"
     rf"|(?<=⟦)(?=U\+)|(?<=[<>\"]))"
 )
-_CONTENT_BYTES, _HEADER_BYTES = (
-    bytes(code for code in range(128) if re.match(suspects, chr(code))) for suspects in (_IN_CONTENT, _IN_HEADER)
-)
-"""The ASCII ones of these."""
 
-_SHOWN = re.compile(r"[^\s\u2800]")
+_SUSPECT_IN_CONTENT, _SUSPECT_IN_HEADER = re.compile(_IN_CONTENT), re.compile(_IN_HEADER)
+_OPENED, _OPENED_BY_ENTITY = re.compile(f"<{_READ_AS_FENCE}"), re.compile(f"&{_ENTITY}{_READ_AS_FENCE}")
+_STRAY_RETURN = re.compile(r"\r(?!\n)")
+_PLAIN_CONTENT, _PLAIN_HEADER = (
+    bytes(code for code in range(128) if not suspect.match(chr(code)))
+    for suspect in (_SUSPECT_IN_CONTENT, _SUSPECT_IN_HEADER)
+)
+"""ASCII that needs no escape, whatever stands beside it."""
+
+_BLANK = "\u2800"
+"""It shows as nothing, and is no white space to Python."""
+
+_SHOWN = re.compile(rf"[^\s{_BLANK}]")
 _ESCAPE = re.compile(r"⟦U\+([0-9A-F]{4,6})⟧")
 
-_JOINING = re.compile(rf"[{JOINING}]")
-_VIRAMA = re.compile(rf"[{VIRAMAS}]")
-_PICTOGRAPH = re.compile(rf"[{PICTOGRAPHS}]")
-_SKIN_TONE = re.compile("[\U0001f3fb-\U0001f3ff]")
-_KEYCAP_BASE = re.compile("[0-9#*]")
 
-
-@dataclass(frozen=True, slots=True)
-class Escaped:
+class Escaped(Struct, frozen=True, gc=False):
     """A text that is safe to stand in a prompt.
 
     Attributes:
         text: The text.
+        size: UTF-8 bytes of it.
         hidden: Characters that would not have shown as themselves and were escaped.
         fences: Fence look-alikes that were neutralised.
     """
 
     text: str
-    hidden: int
-    fences: int
+    size: int
+    hidden: int = 0
+    fences: int = 0
 
 
 def escape_content(text: str) -> Escaped:
     """Escapes a text of several lines."""
-    escaped = Escaped(text, 0, 0) if _is_harmless(text, _CONTENT_BYTES) else _escape(_CONTENT, text)
-    if _SHOWN.search(escaped.text):
-        return escaped
-    return Escaped("".join(map(visible, escaped.text)), len(escaped.text), 0)
+    # Most texts need no escape. To tell that without the pattern takes an eighth of its time.
+    data = text.encode("utf-8", "surrogatepass")
+    suspects = data.translate(None, _PLAIN_CONTENT)
+    harmless = not suspects or _are_harmless(suspects, text)
+    escaped = Escaped(text, len(data)) if harmless else _escape(_CONTENT, text)
+    if escaped.text.isspace() or (_BLANK in escaped.text and not _SHOWN.search(escaped.text)):
+        shown = "".join(map(visible, escaped.text))
+        return Escaped(shown, len(shown.encode()), len(escaped.text))
+    return escaped
 
 
 def escape_header(text: str) -> Escaped:
     """Escapes a text that stands between quotes in a header line."""
-    return Escaped(text, 0, 0) if _is_harmless(text, _HEADER_BYTES) else _escape(_HEADER, text)
+    data = text.encode("utf-8", "surrogatepass")
+    suspects = data.translate(None, _PLAIN_HEADER)
+    if suspects and _SUSPECT_IN_HEADER.search(suspects.decode("utf-8", "surrogatepass")):
+        return _escape(_HEADER, text)
+    return Escaped(text, len(data))
 
 
 def unescape(text: str) -> str:
@@ -118,9 +151,15 @@ def unescape(text: str) -> str:
     return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
 
 
-def _is_harmless(text: str, suspects: bytes) -> bool:
-    """Whether an ASCII text has nothing that may need an escape, as most have: told in a tenth of a pattern's time."""
-    return text.isascii() and len(text.encode().translate(None, suspects)) == len(text)
+def _are_harmless(suspects: bytes, text: str) -> bool:
+    """Whether what may need an escape in a content does not: three characters do by what stands behind them."""
+    others = suspects.translate(None, b"<&\r")
+    return not (
+        (others and _SUSPECT_IN_CONTENT.search(others.decode("utf-8", "surrogatepass")))
+        or (b"<" in suspects and _OPENED.search(text))
+        or (b"&" in suspects and _OPENED_BY_ENTITY.search(text))
+        or (b"\r" in suspects and _STRAY_RETURN.search(text))
+    )
 
 
 def _escape(pattern: re.Pattern[str], text: str) -> Escaped:
@@ -131,32 +170,16 @@ def _escape(pattern: re.Pattern[str], text: str) -> Escaped:
         if match.lastgroup == "fence":
             fences += 1
         elif match.lastgroup == "hidden":
-            if match[0] in _MAY_BE_NEEDED and _needed(text, match.start()):
-                return match[0]
             hidden += len(match[0])
             # Hidden characters come in runs: a call for each would take a second for a text of nothing else.
             return "".join(map(visible, match[0]))
         return visible(match[0])
 
-    return Escaped(pattern.sub(replace, text), hidden, fences)
+    escaped = pattern.sub(replace, text)
+    return Escaped(escaped, len(escaped.encode()), hidden, fences)
 
 
 @cache
 def visible(character: str) -> str:
     """The escape of one character."""
     return f"⟦U+{ord(character):04X}⟧"
-
-
-def _needed(text: str, index: int) -> bool:
-    """Whether a hidden character changes how the visible ones beside it are read, and is the only one to do so."""
-    character = text[index]
-    before, after = text[index - 1 : index], text[index + 1 : index + 2]
-    if character in (_TEXT_STYLE, _EMOJI_STYLE):
-        return bool(_PICTOGRAPH.match(before)) or (bool(_KEYCAP_BASE.match(before)) and after == _KEYCAP)
-    if _VIRAMA.match(before) or (_JOINING.match(before) and _JOINING.match(after)):
-        return True
-    if character == _ZWNJ or not _PICTOGRAPH.match(after):
-        return False
-    if before == _EMOJI_STYLE:
-        return bool(_PICTOGRAPH.match(text, index - 2))
-    return bool(_PICTOGRAPH.match(before) or _SKIN_TONE.match(before))

@@ -14,7 +14,10 @@ def unique_labels(blocks: Sequence[Block]) -> list[str]:
     A label that one block alone has is that label; blocks that share one are told apart by provider and id. Every block
     shows its own label, provider and id whatever else is placed, so that none of them changes.
     """
-    counts = Counter(block.label for block in blocks)
+    own = [block.label for block in blocks]
+    if len(set(own)) == len(own):
+        return own
+    counts = Counter(own)
     taken = {label for label, count in counts.items() if count == 1}
     labels = []
     for block in blocks:

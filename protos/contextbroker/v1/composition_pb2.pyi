@@ -993,3 +993,48 @@ class Completed(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Completed: _TypeAlias = Completed  # noqa: Y015
+
+@_typing.final
+class Part(_message.Message):
+    """Some of a composition. Joined in the order in which they come, its parts are the whole: all placed frames come before
+    the first citation, all citations before the first audit row, and completed with the last part. A part has at most
+    512 KiB.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLACED_FIELD_NUMBER: _builtins.int
+    CITATIONS_FIELD_NUMBER: _builtins.int
+    AUDIT_FIELD_NUMBER: _builtins.int
+    COMPLETED_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def placed(self) -> _containers.RepeatedCompositeFieldContainer[Global___Placed]:
+        """Placed frames in prompt order."""
+
+    @_builtins.property
+    def citations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Citation]:
+        """Citations in prompt order."""
+
+    @_builtins.property
+    def audit(self) -> _containers.RepeatedCompositeFieldContainer[Global___AuditRow]:
+        """Audit rows in lane order, then local order."""
+
+    @_builtins.property
+    def completed(self) -> Global___Completed:
+        """The end, in the last part alone."""
+
+    def __init__(
+        self,
+        *,
+        placed: _abc.Iterable[Global___Placed] | None = ...,
+        citations: _abc.Iterable[Global___Citation] | None = ...,
+        audit: _abc.Iterable[Global___AuditRow] | None = ...,
+        completed: Global___Completed | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["completed", b"completed"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit", b"audit", "citations", b"citations", "completed", b"completed", "placed", b"placed"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Part: _TypeAlias = Part  # noqa: Y015

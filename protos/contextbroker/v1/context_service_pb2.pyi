@@ -547,61 +547,43 @@ Global___ComposeRequest: _TypeAlias = ComposeRequest  # noqa: Y015
 
 @_typing.final
 class ComposeResponse(_message.Message):
-    """One part of the answer, in the order of these fields."""
+    """One message of the answer."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     ACCEPTED_FIELD_NUMBER: _builtins.int
-    LANE_UPDATE_FIELD_NUMBER: _builtins.int
-    PLACED_FIELD_NUMBER: _builtins.int
-    CITATIONS_FIELD_NUMBER: _builtins.int
-    AUDIT_FIELD_NUMBER: _builtins.int
-    COMPLETED_FIELD_NUMBER: _builtins.int
+    LANE_UPDATES_FIELD_NUMBER: _builtins.int
+    PART_FIELD_NUMBER: _builtins.int
     SNAPSHOT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def accepted(self) -> Global___Accepted:
         """First: the request was taken."""
 
     @_builtins.property
-    def lane_update(self) -> Global___LaneUpdate:
+    def lane_updates(self) -> Global___LaneUpdates:
         """Any number, while collecting."""
 
     @_builtins.property
-    def placed(self) -> Global___PlacedBatch:
-        """The placed frames in prompt order, many to a message."""
-
-    @_builtins.property
-    def citations(self) -> Global___CitationBatch:
-        """The citations in prompt order, many to a message."""
-
-    @_builtins.property
-    def audit(self) -> Global___AuditBatch:
-        """The audit rows, many to a message."""
-
-    @_builtins.property
-    def completed(self) -> _composition_pb2.Completed:
-        """Last: everything was sent."""
+    def part(self) -> _composition_pb2.Part:
+        """The composition, once collecting has ended; the last part holds completed, and nothing follows it."""
 
     @_builtins.property
     def snapshot(self) -> Global___Snapshot:
-        """Part of a composition that the next one supersedes; before the first of these that is none."""
+        """Any number, while collecting, where snapshots were asked for."""
 
     def __init__(
         self,
         *,
         accepted: Global___Accepted | None = ...,
-        lane_update: Global___LaneUpdate | None = ...,
-        placed: Global___PlacedBatch | None = ...,
-        citations: Global___CitationBatch | None = ...,
-        audit: Global___AuditBatch | None = ...,
-        completed: _composition_pb2.Completed | None = ...,
+        lane_updates: Global___LaneUpdates | None = ...,
+        part: _composition_pb2.Part | None = ...,
         snapshot: Global___Snapshot | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "audit", b"audit", "citations", b"citations", "completed", b"completed", "lane_update", b"lane_update", "message", b"message", "placed", b"placed", "snapshot", b"snapshot"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "lane_updates", b"lane_updates", "message", b"message", "part", b"part", "snapshot", b"snapshot"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "audit", b"audit", "citations", b"citations", "completed", b"completed", "lane_update", b"lane_update", "message", b"message", "placed", b"placed", "snapshot", b"snapshot"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "lane_updates", b"lane_updates", "message", b"message", "part", b"part", "snapshot", b"snapshot"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["accepted", "lane_update", "placed", "citations", "audit", "completed", "snapshot"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["accepted", "lane_updates", "part", "snapshot"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -609,58 +591,37 @@ Global___ComposeResponse: _TypeAlias = ComposeResponse  # noqa: Y015
 
 @_typing.final
 class Snapshot(_message.Message):
-    """Part of a composition of the lanes that have ended so far: the placed frames, the citations, the audit, one Completed,
-    in this order. A snapshot of a higher number, or the composition itself, supersedes it whole. Its ranking is the
-    policy's, without the reranker.
+    """Part of a composition of the lanes that have ended so far. A snapshot of a higher number, or the composition itself,
+    supersedes it whole. Its ranking is the policy's, without the reranker.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     NUMBER_FIELD_NUMBER: _builtins.int
     COLLECTING_FIELD_NUMBER: _builtins.int
-    PLACED_FIELD_NUMBER: _builtins.int
-    CITATIONS_FIELD_NUMBER: _builtins.int
-    AUDIT_FIELD_NUMBER: _builtins.int
-    COMPLETED_FIELD_NUMBER: _builtins.int
+    PART_FIELD_NUMBER: _builtins.int
     number: _builtins.int
     """Which one, from 1."""
     @_builtins.property
     def collecting(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Lanes that had not ended, in lane order: none of their frames is in it. They come with its last part, completed."""
+        """Lanes that had not ended, in lane order: none of their frames is in it. They come with its last part."""
 
     @_builtins.property
-    def placed(self) -> Global___PlacedBatch:
-        """Placed frames."""
-
-    @_builtins.property
-    def citations(self) -> Global___CitationBatch:
-        """Citations."""
-
-    @_builtins.property
-    def audit(self) -> Global___AuditBatch:
-        """Audit rows."""
-
-    @_builtins.property
-    def completed(self) -> _composition_pb2.Completed:
-        """Its end; until it has come the snapshot is not whole."""
+    def part(self) -> _composition_pb2.Part:
+        """The part; until the one with completed has come the snapshot is not whole."""
 
     def __init__(
         self,
         *,
         number: _builtins.int = ...,
         collecting: _abc.Iterable[_builtins.str] | None = ...,
-        placed: Global___PlacedBatch | None = ...,
-        citations: Global___CitationBatch | None = ...,
-        audit: Global___AuditBatch | None = ...,
-        completed: _composition_pb2.Completed | None = ...,
+        part: _composition_pb2.Part | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["audit", b"audit", "citations", b"citations", "completed", b"completed", "part", b"part", "placed", b"placed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["part", b"part"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit", b"audit", "citations", b"citations", "collecting", b"collecting", "completed", b"completed", "number", b"number", "part", b"part", "placed", b"placed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collecting", b"collecting", "number", b"number", "part", b"part"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_part: _TypeAlias = _typing.Literal["placed", "citations", "audit", "completed"]  # noqa: Y015
-    _WhichOneofArgType_part: _TypeAlias = _typing.Literal["part", b"part"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType_part) -> _WhichOneofReturnType_part | None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Snapshot: _TypeAlias = Snapshot  # noqa: Y015
 
@@ -731,6 +692,30 @@ class OpenedLane(_message.Message):
 Global___OpenedLane: _TypeAlias = OpenedLane  # noqa: Y015
 
 @_typing.final
+class LaneUpdates(_message.Message):
+    """The lanes that changed since the last such message."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    UPDATES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def updates(self) -> _containers.RepeatedCompositeFieldContainer[Global___LaneUpdate]:
+        """Each lane at most once, as it is now, in the order in which they changed first."""
+
+    def __init__(
+        self,
+        *,
+        updates: _abc.Iterable[Global___LaneUpdate] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["updates", b"updates"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LaneUpdates: _TypeAlias = LaneUpdates  # noqa: Y015
+
+@_typing.final
 class LaneUpdate(_message.Message):
     """A lane changed while collecting."""
 
@@ -763,78 +748,6 @@ class LaneUpdate(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___LaneUpdate: _TypeAlias = LaneUpdate  # noqa: Y015
-
-@_typing.final
-class PlacedBatch(_message.Message):
-    """Placed frames in prompt order."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    PLACED_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def placed(self) -> _containers.RepeatedCompositeFieldContainer[_composition_pb2.Placed]:
-        """The frames."""
-
-    def __init__(
-        self,
-        *,
-        placed: _abc.Iterable[_composition_pb2.Placed] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["placed", b"placed"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___PlacedBatch: _TypeAlias = PlacedBatch  # noqa: Y015
-
-@_typing.final
-class CitationBatch(_message.Message):
-    """Citations in prompt order."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    CITATIONS_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def citations(self) -> _containers.RepeatedCompositeFieldContainer[_composition_pb2.Citation]:
-        """The citations."""
-
-    def __init__(
-        self,
-        *,
-        citations: _abc.Iterable[_composition_pb2.Citation] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["citations", b"citations"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___CitationBatch: _TypeAlias = CitationBatch  # noqa: Y015
-
-@_typing.final
-class AuditBatch(_message.Message):
-    """Audit rows in lane order, then local order."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    ROWS_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def rows(self) -> _containers.RepeatedCompositeFieldContainer[_composition_pb2.AuditRow]:
-        """The rows."""
-
-    def __init__(
-        self,
-        *,
-        rows: _abc.Iterable[_composition_pb2.AuditRow] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["rows", b"rows"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___AuditBatch: _TypeAlias = AuditBatch  # noqa: Y015
 
 @_typing.final
 class ListProvidersRequest(_message.Message):
@@ -1137,45 +1050,33 @@ Global___GetCompositionRequest: _TypeAlias = GetCompositionRequest  # noqa: Y015
 
 @_typing.final
 class GetCompositionResponse(_message.Message):
-    """Part of a recorded composition, in the order of these fields."""
+    """One message of a recorded composition."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     COMPOSITION_FIELD_NUMBER: _builtins.int
-    PLACED_FIELD_NUMBER: _builtins.int
-    CITATIONS_FIELD_NUMBER: _builtins.int
-    AUDIT_FIELD_NUMBER: _builtins.int
+    PART_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def composition(self) -> Global___CompositionRecord:
         """First, once: the composition."""
 
     @_builtins.property
-    def placed(self) -> Global___PlacedBatch:
-        """The placed frames in prompt order; only where the operator keeps content."""
-
-    @_builtins.property
-    def citations(self) -> Global___CitationBatch:
-        """The citations in prompt order."""
-
-    @_builtins.property
-    def audit(self) -> Global___AuditBatch:
-        """The audit rows, many to a message."""
+    def part(self) -> _composition_pb2.Part:
+        """The rest of it, without completed; placed frames only where the operator keeps content."""
 
     def __init__(
         self,
         *,
         composition: Global___CompositionRecord | None = ...,
-        placed: Global___PlacedBatch | None = ...,
-        citations: Global___CitationBatch | None = ...,
-        audit: Global___AuditBatch | None = ...,
+        part: _composition_pb2.Part | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["audit", b"audit", "citations", b"citations", "composition", b"composition", "part", b"part", "placed", b"placed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["composition", b"composition", "message", b"message", "part", b"part"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit", b"audit", "citations", b"citations", "composition", b"composition", "part", b"part", "placed", b"placed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["composition", b"composition", "message", b"message", "part", b"part"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_part: _TypeAlias = _typing.Literal["composition", "placed", "citations", "audit"]  # noqa: Y015
-    _WhichOneofArgType_part: _TypeAlias = _typing.Literal["part", b"part"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType_part) -> _WhichOneofReturnType_part | None: ...
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["composition", "part"]  # noqa: Y015
+    _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
 Global___GetCompositionResponse: _TypeAlias = GetCompositionResponse  # noqa: Y015
 

@@ -80,8 +80,8 @@ class ContextServiceServicer:
 
     def Compose(self, request, context):
         """Gathers every wanted provider's frames, ranks, packs and places them, and streams the result: one Accepted, any
-        number of LaneUpdates, the placed frames in prompt order, the citations, the audit, one Completed. A stream that
-        ends OK has had its Completed.
+        number of LaneUpdates, and the composition in Parts, of which the last holds its Completed. A stream that ends OK has
+        had that.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -102,8 +102,7 @@ class ContextServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetComposition(self, request, context):
-        """One recorded composition of the caller's tenant: its record, then its audit and what else was kept, many to a
-        message.
+        """One recorded composition of the caller's tenant: its record, then its audit and what else was kept, in Parts.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -37,17 +37,15 @@ class ContextServiceStub:
     def __new__(cls, channel: _aio.Channel) -> ContextServiceAsyncStub: ...
     Compose: _grpc.UnaryStreamMultiCallable[_context_service_pb2.ComposeRequest, _context_service_pb2.ComposeResponse]
     """Gathers every wanted provider's frames, ranks, packs and places them, and streams the result: one Accepted, any
-    number of LaneUpdates, the placed frames in prompt order, the citations, the audit, one Completed. A stream that
-    ends OK has had its Completed.
+    number of LaneUpdates, and the composition in Parts, of which the last holds its Completed. A stream that ends OK has
+    had that.
     """
     ListProviders: _grpc.UnaryUnaryMultiCallable[_context_service_pb2.ListProvidersRequest, _context_service_pb2.ListProvidersResponse]
     """The providers known to the broker."""
     ListStrategies: _grpc.UnaryUnaryMultiCallable[_context_service_pb2.ListStrategiesRequest, _context_service_pb2.ListStrategiesResponse]
     """The ranking policies, and which of them compare raw scores."""
     GetComposition: _grpc.UnaryStreamMultiCallable[_context_service_pb2.GetCompositionRequest, _context_service_pb2.GetCompositionResponse]
-    """One recorded composition of the caller's tenant: its record, then its audit and what else was kept, many to a
-    message.
-    """
+    """One recorded composition of the caller's tenant: its record, then its audit and what else was kept, in Parts."""
     ListCompositions: _grpc.UnaryUnaryMultiCallable[_context_service_pb2.ListCompositionsRequest, _context_service_pb2.ListCompositionsResponse]
     """Recorded compositions of the caller's tenant, newest first."""
     ReportAttribution: _grpc.UnaryUnaryMultiCallable[_context_service_pb2.ReportAttributionRequest, _context_service_pb2.ReportAttributionResponse]
@@ -64,17 +62,15 @@ class ContextServiceAsyncStub(ContextServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     Compose: _aio.UnaryStreamMultiCallable[_context_service_pb2.ComposeRequest, _context_service_pb2.ComposeResponse]  # type: ignore[assignment]
     """Gathers every wanted provider's frames, ranks, packs and places them, and streams the result: one Accepted, any
-    number of LaneUpdates, the placed frames in prompt order, the citations, the audit, one Completed. A stream that
-    ends OK has had its Completed.
+    number of LaneUpdates, and the composition in Parts, of which the last holds its Completed. A stream that ends OK has
+    had that.
     """
     ListProviders: _aio.UnaryUnaryMultiCallable[_context_service_pb2.ListProvidersRequest, _context_service_pb2.ListProvidersResponse]  # type: ignore[assignment]
     """The providers known to the broker."""
     ListStrategies: _aio.UnaryUnaryMultiCallable[_context_service_pb2.ListStrategiesRequest, _context_service_pb2.ListStrategiesResponse]  # type: ignore[assignment]
     """The ranking policies, and which of them compare raw scores."""
     GetComposition: _aio.UnaryStreamMultiCallable[_context_service_pb2.GetCompositionRequest, _context_service_pb2.GetCompositionResponse]  # type: ignore[assignment]
-    """One recorded composition of the caller's tenant: its record, then its audit and what else was kept, many to a
-    message.
-    """
+    """One recorded composition of the caller's tenant: its record, then its audit and what else was kept, in Parts."""
     ListCompositions: _aio.UnaryUnaryMultiCallable[_context_service_pb2.ListCompositionsRequest, _context_service_pb2.ListCompositionsResponse]  # type: ignore[assignment]
     """Recorded compositions of the caller's tenant, newest first."""
     ReportAttribution: _aio.UnaryUnaryMultiCallable[_context_service_pb2.ReportAttributionRequest, _context_service_pb2.ReportAttributionResponse]  # type: ignore[assignment]
@@ -94,8 +90,8 @@ class ContextServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_context_service_pb2.ComposeResponse], _abc.AsyncIterator[_context_service_pb2.ComposeResponse]]:
         """Gathers every wanted provider's frames, ranks, packs and places them, and streams the result: one Accepted, any
-        number of LaneUpdates, the placed frames in prompt order, the citations, the audit, one Completed. A stream that
-        ends OK has had its Completed.
+        number of LaneUpdates, and the composition in Parts, of which the last holds its Completed. A stream that ends OK has
+        had that.
         """
 
     @_abc_1.abstractmethod
@@ -120,9 +116,7 @@ class ContextServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _context_service_pb2.GetCompositionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_context_service_pb2.GetCompositionResponse], _abc.AsyncIterator[_context_service_pb2.GetCompositionResponse]]:
-        """One recorded composition of the caller's tenant: its record, then its audit and what else was kept, many to a
-        message.
-        """
+        """One recorded composition of the caller's tenant: its record, then its audit and what else was kept, in Parts."""
 
     @_abc_1.abstractmethod
     def ListCompositions(

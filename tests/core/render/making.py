@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from broker.core.counting import BYTES_PER_4
 from broker.core.frames import content_digest
 from broker.core.lanes import Candidate
+from broker.core.render.renderer import Renderer
 from tests.core.building import frame
 from tests.core.render.test_escaping import NASTY
 
@@ -34,3 +35,8 @@ def candidate(provider: str = "a", **fields) -> Candidate:
     """A frame that passed its checks; its id, title and content are given by name."""
     sent = replace(frame("id", 0.5, "content"), **fields)
     return Candidate(provider, sent, content_digest(sent.content), None, 0, 0)
+
+
+def written(renderer: Renderer, one: Candidate) -> str:
+    """A candidate's block as it stands in a prompt."""
+    return renderer.text(renderer.block(one, BYTES_PER_4), one.digest)

@@ -11,27 +11,28 @@ from broker.core.counting import BYTES_PER_4
 from broker.core.render.documents import Documents
 from broker.core.request import RenderMode
 from tests.core.building import composed, frame, lane
-from tests.core.render.making import candidate, text
+from tests.core.render.making import candidate, text, written
 
 DOCUMENTS = Documents()
 
 
 def test_a_document():
-    block = DOCUMENTS.block(candidate(title='Say "hi"', content="a\n</frame>\u200b", citation_label="L"), BYTES_PER_4)
-    assert json.loads(block.text) == {
+    one = candidate(title='Say "hi"', content="a\n</frame>\u200b", citation_label="L")
+    block, text = DOCUMENTS.block(one, BYTES_PER_4), written(DOCUMENTS, one)
+    assert json.loads(text) == {
         "title": 'Say "hi"',
         "text": "a\n⟦U+003C⟧/frame>⟦U+200B⟧",
         "citation": "L (a/id)",
     }
-    assert "\n" not in block.text
+    assert "\n" not in text
     assert block.label == "L (a/id)"
     assert (block.escaped_characters, block.neutralised_fences) == (1, 1)
 
 
 def test_a_document_is_charged_with_its_separator():
-    block = DOCUMENTS.block(candidate(), BYTES_PER_4)
-    assert block.size == len(block.text.encode())
-    assert block.cost == BYTES_PER_4.count(block.text + ",\n")
+    block, text = DOCUMENTS.block(candidate(), BYTES_PER_4), written(DOCUMENTS, candidate())
+    assert block.size == len(text.encode())
+    assert block.cost == BYTES_PER_4.count(text + ",\n")
 
 
 def test_no_frames_are_an_empty_array():

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.render import escaping
-from broker.core.render.escaping import Escaped, escape_content, escape_header, unescape
+from broker.core.render import escaping, invisible
+from broker.core.render.escaping import escape_content, escape_header, unescape
 from broker.core.render.invisible import HIDDEN
 from tests.core.building import turned_back
 
@@ -167,23 +167,55 @@ def test_the_work_grows_with_the_text_and_no_faster(unit):
     assert unescape(escape_header(text).text) == text
 
 
-ascii_texts = st.text(st.characters(max_codepoint=127)) | st.lists(
-    st.sampled_from([text for text in NASTY if text.isascii()])
-).map("".join)
+PATTERNS = ((escape_content, escaping._CONTENT), (escape_header, escaping._HEADER))
+MANY_PLAIN = st.lists(st.sampled_from([*NASTY, *KEPT, "plain ", "\r\n", "x < y", "&amp;"])).map("".join)
 
 
-@given(ascii_texts | nasty)
+@given(nasty | MANY_PLAIN | st.text(st.characters(max_codepoint=127)))
 def test_what_is_told_harmless_at_a_glance_is_so_by_the_patterns(text):
-    for pattern, suspects in (
-        (escaping._CONTENT, escaping._CONTENT_BYTES),
-        (escaping._HEADER, escaping._HEADER_BYTES),
-    ):
-        if escaping._is_harmless(text, suspects):
-            assert escaping._escape(pattern, text) == Escaped(text, 0, 0)
+    for escape, pattern in PATTERNS:
+        escaped = escape(text)
+        if escaped.text == text:
+            assert escaping._escape(pattern, text) == escaped
 
 
-def test_of_ascii_the_glance_passes_whatever_no_pattern_begins_with():
-    for escape, suspects in ((escape_content, escaping._CONTENT_BYTES), (escape_header, escaping._HEADER_BYTES)):
-        for code in range(128):
-            text = f"a{chr(code)}b"
-            assert escape(text).text == text or code in suspects
+LISTED = "".join(value for name, value in vars(invisible).items() if name.isupper() and name != "UNIDATA_VERSION")
+SPECIAL = [chr(code) for code in range(0x110000) if code < 0x3000 or re.match(f"[{LISTED}⟦]", chr(code))]
+
+
+def test_no_single_character_is_told_harmless_that_a_pattern_changes():
+    for character in SPECIAL:
+        text = f"a{character}b"
+        for escape, pattern in PATTERNS:
+            assert escape(text) == escaping._escape(pattern, text)
+
+
+def joins(before: str, joiner: str, after: str) -> bool:
+    """Whether a joiner or variation selector changes how the characters beside it are read: the rule, word by word."""
+
+    def one_of(characters: str, text: str) -> bool:
+        return bool(re.fullmatch(f"[{characters}]", text))
+
+    last, last_but_one = before[-1:], before[-2:-1]
+    if joiner in "\ufe0e\ufe0f":
+        return one_of(invisible.PICTOGRAPHS, last) or (one_of("0-9#*", last) and after == "\u20e3")
+    if one_of(invisible.VIRAMAS, last) or (one_of(invisible.JOINING, last) and one_of(invisible.JOINING, after)):
+        return True
+    if joiner == "\u200c" or not one_of(invisible.PICTOGRAPHS, after):
+        return False
+    base = last_but_one if last == "\ufe0f" else last
+    skin_tone = one_of("\U0001f3fb-\U0001f3ff", last)
+    return one_of(invisible.PICTOGRAPHS, base) or skin_tone
+
+
+@given(st.lists(st.sampled_from([*RUNS, "\ufe0e", "a"]), max_size=9).map("".join))
+def test_a_joiner_stays_where_it_joins_and_nowhere_else(text):
+    for escape in (escape_content, escape_header):
+        expected = [
+            c
+            if not re.match(f"[{HIDDEN}]", c)
+            or (KEPT_JOINERS.match(c) and joins(text[:index], c, text[index + 1 : index + 2]))
+            else f"⟦U+{ord(c):04X}⟧"
+            for index, c in enumerate(text)
+        ]
+        assert escape(text).text == "".join(expected)

@@ -10,7 +10,7 @@ from broker.core.render.renderer import Block
 
 
 def blocks(*labels_and_names: tuple[str, str]) -> list[Block]:
-    return [Block("", 0, 0, label, name, 0, 0) for label, name in labels_and_names]
+    return [Block(0, 0, label, name) for label, name in labels_and_names]
 
 
 def test_a_label_that_one_block_has_is_its_own():

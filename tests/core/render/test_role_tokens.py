@@ -19,6 +19,10 @@ def test_each_token_counts_wherever_it_stands(token: str):
     assert role_tokens(f"x{token}y {token}\n{token}{token}") == 4
 
 
+def test_a_token_in_brackets_that_are_no_tokens_counts_too():
+    assert role_tokens("<[INST]>") == role_tokens("<|[INST]|>") == role_tokens("<x[INST]y>") == 1
+
+
 def test_a_turn_counts_at_a_beginning_alone():
     for turn in TURNS:
         assert role_tokens(f"{turn} a") == role_tokens(f"a\n\n{turn} b") == role_tokens(f"a\r\n\r\n{turn}") == 1

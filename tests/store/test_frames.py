@@ -1,0 +1,71 @@
+"""Promise: what is packed of frames answers what a loop over them answers, and fingerprints pass over none of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from broker.core.records import Filter, last_segment, path_of
+from broker.store import frames
+from broker.store.values import KeptFrame
+
+NAMES = st.sampled_from(["", "x", "./x", "a/x", "b/a/x#1", "a/x/", "/", "#", ".", "./", ".//x", "nul\x00", "💥/x"])
+NAMES |= st.text("./#ax", max_size=6)
+PROVIDERS = st.sampled_from(["a", "b"])
+FRAMES = st.lists(
+    st.builds(KeptFrame, PROVIDERS, NAMES, st.sampled_from(["", "DUPLICATE", "INVALID"]), NAMES), max_size=6
+)
+FILTERS = st.builds(
+    Filter,
+    provider=PROVIDERS | st.just(""),
+    frame_id=st.just("") | NAMES,
+    placed=st.none() | st.booleans(),
+    reason=st.sampled_from(["", "DUPLICATE", "NONE"]),
+    document=st.just("") | NAMES,
+)
+
+
+@given(FRAMES, FILTERS)
+@example([KeptFrame("a", "f", "", "docs/x")], Filter(document="./docs/x", placed=True))
+def test_packed_frames_answer_as_a_loop_over_them_does(offered: Sequence[KeptFrame], wanted: Filter) -> None:
+    groups = frames.grouped(offered)
+    expected = any(_meant(wanted, frame) for frame in offered)
+    assert frames.offered(frames.packed(groups), wanted) == expected
+    if expected:
+        prints = frames.fingerprints(groups)
+        assert all(any(each in prints for each in one_of) for one_of in frames.sought(wanted))
+
+
+@given(FRAMES)
+def test_placed_frames_are_those_without_a_reason(offered: Sequence[KeptFrame]) -> None:
+    expected = {(frame.provider, frames.same_text(frame.frame_id)) for frame in offered if not frame.reason}
+    assert frames.placed(frames.packed(frames.grouped(offered))) == expected
+
+
+def test_fingerprints_of_other_names_are_not_there() -> None:
+    """They are the same in every process, too: what one kept, another finds."""
+    groups = frames.grouped([KeptFrame("a", f"docs/{n}.md#L1", "", f"file:///docs/{n}.md") for n in range(100)])
+    prints = frames.fingerprints(groups)
+    # Ids, documents, and the fate of the provider's and of anyone's.
+    assert len(prints) == 4 * (100 + 100 + 2)
+    absent = [Filter(frame_id=f"docs/{n}.md#L{1 + n // 50}") for n in range(50, 150)]
+    assert not any(each in prints for wanted in absent for one_of in frames.sought(wanted) for each in one_of)
+    assert list(frames.sought(Filter(frame_id="docs/7.md"))) == [[b"\x8a\xfc\x97"]]
+    assert next(iter(frames.sought(Filter(frame_id="docs/7.md", placed=True)))) == [b"\x8a\xfc\x97\x01"]
+    assert next(iter(frames.sought(Filter(frame_id="docs/7.md", reason="DUPLICATE")))) == [b"\x8a\xfc\x97\x00"]
+
+
+def _meant(wanted: Filter, frame: KeptFrame) -> bool:
+    own, source = frames.same_text(frame.frame_id), frames.same_text(frame.source)
+    document = frames.same_text(wanted.document)
+    own_path, path = path_of(source or own), path_of(document)
+    of_document = last_segment(own_path) == last_segment(path) and (own_path == path or own_path.endswith(f"/{path}"))
+    return (
+        wanted.provider in ("", frame.provider)
+        and (not wanted.frame_id or own == frames.same_text(wanted.frame_id))
+        and wanted.placed in (None, frame.reason == "")
+        and wanted.reason in ("", frame.reason)
+        and (not document or own == document or (path != "" and of_document))
+    )
