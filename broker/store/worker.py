@@ -1,6 +1,6 @@
 """A thread that does what it is given, one thing after the other.
 
-An executor of one thread does as much; it takes five times as long to hand over, which every recorded answer waits for.
+An executor of one thread does as much; it takes longer to hand over, which every recorded answer waits for.
 """
 
 from __future__ import annotations
