@@ -162,8 +162,8 @@ def story_lines(told: Sequence[Story], colours: dict[str, str], style: Style, *,
                 story.brief,
             ]
         )
-    columns = [Column("rank", right=True), Column("offered by"), Column("place"), Column("frame", gives=2, least=16)]
-    yield from table([*columns, Column("story", gives=1)], lines, style)
+    columns = [Column("rank", right=True), Column("offered by"), Column("place"), Column("frame", gives=1, least=16)]
+    yield from table([*columns, Column("story", gives=2, least=30, wraps=True)], lines, style)
     if hidden:
         yield f"  {style.glyphs.ellipsis} and {plural(len(hidden), 'more frame')} left out (explain --all tells each)"
 

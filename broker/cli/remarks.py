@@ -48,7 +48,8 @@ def _broken(provider: str, rows: list[AuditRow], offered: int, inline: Collectio
     reasons = Counter(row.detail.partition(":")[0] for row in rows)
     first = next(row.detail for row in rows)
     told = first if len(reasons) == 1 else ", ".join(f"{reason} {count:,}" for reason, count in reasons.items())
-    text = f"{provider}: {len(rows):,} of {plural(offered, 'frame')} broke a rule and were left out: {clean(told)}"
+    were = "was" if len(rows) == 1 else "were"
+    text = f"{provider}: {len(rows):,} of {plural(offered, 'frame')} broke a rule and {were} left out: {clean(told)}"
     if any(reason.startswith("SCORE_") for reason in reasons):
         if provider in inline:
             return f"{text}; --inline-scale {provider}=ID:MIN:MAX names the scale of its scores"

@@ -261,19 +261,16 @@ class Answer:
         """
         message = parsed(pb.ComposeResponse, data)
         placed = self._reader.take(message)
-        match message.WhichOneof("message"):
-            case "accepted":
-                accepted = read_accepted(message.accepted)
-                self._snapshots = SnapshotReader(accepted.request_id)
-                yield accepted
-            case "lane_updates":
-                yield from read_lane_updates(message.lane_updates)
-            case "snapshot":
-                snapshot = self._snapshots.take(message.snapshot)
-                if snapshot is not None:
-                    yield snapshot
-            case _:
-                yield from placed
+        if message.HasField("accepted"):
+            accepted = read_accepted(message.accepted)
+            self._snapshots = SnapshotReader(accepted.request_id)
+            yield accepted
+        yield from read_lane_updates(message.lane_updates)
+        if message.HasField("snapshot"):
+            snapshot = self._snapshots.take(message.snapshot)
+            if snapshot is not None:
+                yield snapshot
+        yield from placed
 
     def result(self) -> Composition:
         """The whole composition, once the answer has ended well.

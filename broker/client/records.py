@@ -14,7 +14,7 @@ from broker.core.frames import FrameRef
 from broker.core.given import given
 from broker.core.observations import named, observations
 from broker.core.records import Observation
-from broker.errors import FieldViolation, InvalidArgument
+from broker.errors import FieldViolation, Internal, InvalidArgument
 from broker.wire.listings import MICROS
 from broker.wire.records import ListedComposition, Record, read_listed
 from broker.wire.typed import held, require
@@ -97,10 +97,17 @@ class Pages:
         return self._message.SerializeToString()
 
     def take(self, data: bytes) -> Iterator[ListedComposition]:
-        """The compositions of the page that came, newest first; afterwards ``more`` says whether another follows."""
+        """The compositions of the page that came, newest first; afterwards ``more`` says whether another follows.
+
+        A page may be empty, and another follow it.
+
+        Raises:
+            Internal: The next page would be this one again.
+        """
         page = parsed(pb.ListCompositionsResponse, data)
-        # A page that ends where it began would be fetched for ever.
-        self.more = page.next_page_token not in ("", self._message.page_token)
+        self.more = page.next_page_token != ""
+        if self.more and page.next_page_token == self._message.page_token:
+            raise Internal("ANSWER_BROKEN", "the answer is broken: the page ends where it began; see the broker's log")
         self._message.page_token = page.next_page_token
         return map(read_listed, page.compositions)
 

@@ -16,6 +16,7 @@ from broker.core.entries import Entry
 from broker.core.handles import RankingPlugin
 from broker.core.lanes import Candidate, Lane, LaneEnd, Slip
 from broker.core.plugins import filled
+from broker.core.render.renderer import Block
 from broker.core.request import Floor
 from broker.core.strategies import (
     PerProviderQuota,
@@ -32,17 +33,19 @@ _NOT_ADMITTED = frozenset(
 )
 """Reasons of checked frames that were never weighed against any other."""
 
+_NO_BLOCK = Block(size=0, cost=0)
+"""What is said of the block of a frame that was not rendered."""
+
 
 def rows_of(
     lane: Lane, entries: Sequence[Entry], floors: Mapping[str, Floor], *, include_scores: bool
 ) -> list[AuditRow]:
     """A lane's rows: its checked frames best first, then its slips by id, digest and reason."""
     floor = floors.get(lane.provider)
-    slips = sorted(lane.slips, key=_slip_key)
-    return [
-        *[_entry_row(entry, floor, include_scores) for entry in entries],
-        *[_slip_row(lane, slip, floor, include_scores) for slip in slips],
-    ]
+    rows = _entry_rows(entries, floor, include_scores)
+    if lane.slips:
+        rows += [_slip_row(lane, slip, floor, include_scores) for slip in sorted(lane.slips, key=_slip_key)]
+    return rows
 
 
 def lane_summary(lane: Lane, figures: UsageFigures) -> LaneSummary:
@@ -133,35 +136,40 @@ def _params(strategy: Strategy, named: int) -> dict[str, object]:
             return {}
 
 
-def _entry_row(entry: Entry, floor: Floor | None, include_scores: bool) -> AuditRow:
-    candidate, block, reason = entry.candidate, entry.block, entry.reason
-    conflicts, rerank_score = entry.conflicts, entry.rerank_score
-    # In the order of its attributes: by name so many arguments take seven times as long.
-    return AuditRow(
-        candidate.provider,
-        candidate.frame.id,
-        candidate.digest,
-        entry.position > 0,
-        reason,
-        entry.detail,
-        entry.lane_place,
-        entry.local_rank,
-        entry.rank,
-        entry.position,
-        0 if block is None else block.cost,
-        entry.remaining,
-        entry.duplicate_of,
-        conflicts,
-        _score(candidate, floor) if include_scores else None,
-        0 if block is None else block.escaped_characters,
-        0 if block is None else block.neutralised_fences,
-        entry.prior_rank,
-        "" if rerank_score is None else format(rerank_score, ".17g"),
-        0 if block is None else block.role_tokens,
-        candidate.tokens,
-        reason not in _NOT_ADMITTED,
-        candidate.frame.recorded_at if conflicts else "",
-    )
+def _entry_rows(entries: Sequence[Entry], floor: Floor | None, include_scores: bool) -> list[AuditRow]:
+    rows = []
+    for entry in entries:
+        candidate, block, reason = entry.candidate, entry.block or _NO_BLOCK, entry.reason
+        conflicts, rerank_score = entry.conflicts, entry.rerank_score
+        # In the order of its attributes: by name so many arguments take seven times as long.
+        rows.append(
+            AuditRow(
+                candidate.provider,
+                candidate.frame.id,
+                candidate.digest,
+                entry.position > 0,
+                reason,
+                entry.detail,
+                entry.lane_place,
+                entry.local_rank,
+                entry.rank,
+                entry.position,
+                block.cost,
+                entry.remaining,
+                entry.duplicate_of,
+                conflicts,
+                _score(candidate, floor) if include_scores else None,
+                block.escaped_characters,
+                block.neutralised_fences,
+                entry.prior_rank,
+                "" if rerank_score is None else format(rerank_score, ".17g"),
+                block.role_tokens,
+                candidate.tokens,
+                reason not in _NOT_ADMITTED,
+                candidate.frame.recorded_at if conflicts else "",
+            )
+        )
+    return rows
 
 
 def _score(candidate: Candidate, floor: Floor | None) -> AuditScore | None:
@@ -205,14 +213,22 @@ def _slip_key(slip: Slip) -> tuple[str, str, str, str, int, str]:
 
 
 def _figures(lane: Lane, entries: Sequence[Entry]) -> UsageFigures:
-    offered = [entry.candidate.tokens for entry in entries]
-    admitted = [entry.candidate.tokens for entry in entries if entry.reason not in _NOT_ADMITTED]
-    placed = [entry.block.cost for entry in entries if entry.position and entry.block is not None]
+    offered = sum([slip.tokens for slip in lane.slips]) if lane.slips else 0
+    admitted = placed = tokens_admitted = tokens_placed = 0
+    for entry in entries:
+        tokens = entry.candidate.tokens
+        offered += tokens
+        if entry.reason not in _NOT_ADMITTED:
+            admitted += 1
+            tokens_admitted += tokens
+        if entry.position and entry.block is not None:
+            placed += 1
+            tokens_placed += entry.block.cost
     return UsageFigures(
         frames_offered=lane.offered,
-        frames_admitted=len(admitted),
-        frames_placed=len(placed),
-        tokens_offered=sum(offered) + sum([slip.tokens for slip in lane.slips]),
-        tokens_admitted=sum(admitted),
-        tokens_placed=sum(placed),
+        frames_admitted=admitted,
+        frames_placed=placed,
+        tokens_offered=offered,
+        tokens_admitted=tokens_admitted,
+        tokens_placed=tokens_placed,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
+from enum import StrEnum
 
 from msgspec import Struct
 
@@ -229,7 +229,7 @@ class FloorRecord(Struct, frozen=True, gc=False):
     dropped: int
 
 
-class RerankOutcome(Enum):
+class RerankOutcome(StrEnum):
     """Whether a reranker's scores made the order."""
 
     APPLIED = "APPLIED"

@@ -6,7 +6,7 @@ The same values are made by :func:`~broker.core.compose.compose` and rebuilt by 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
+from enum import StrEnum
 
 from msgspec import Struct
 
@@ -14,7 +14,7 @@ from broker.core.audited import AuditRow, AuditSummary
 from broker.core.frames import Frame, FrameRef
 
 
-class AuditState(Enum):
+class AuditState(StrEnum):
     """Whether a composition is on record."""
 
     UNSPECIFIED = "UNSPECIFIED"

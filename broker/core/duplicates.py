@@ -8,9 +8,11 @@ two others into one. A hash stands for each comparison: the walk is linear.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain, compress
+from operator import is_not, itemgetter
 
 from broker.core.audited import Reason
 from broker.core.entries import Entry
@@ -26,6 +28,8 @@ MAX_LENT_BYTES = 32 * 1024
 
 _Source = tuple[str, str]
 _Key = str | _Source
+
+_STEP = itemgetter(0, 1, 2)
 
 
 def join_duplicates(
@@ -47,11 +51,15 @@ def join_duplicates(
         The kept frames, in lane order, then best first.
     """
     by_source = mode is Duplicates.SAME_BYTES_OR_SOURCE
-    walk = _walk(lanes, by_source)
+    every = list(chain.from_iterable(lanes))
+    # By bytes alone, a frame whose bytes no other has needs no walk: it is kept, and nothing joins it.
+    walk = _walk(lanes, by_source, range(len(every)) if by_source else _sharing(every))
     if before is not None:
         walk.sort(key=before)  # Sorting is stable: places decide among equals.
     stands_for = _join(walk, by_source)
-    kept = [entry for lane in lanes for entry in _number(lane, stands_for)]
+    for lane in lanes:
+        _number(lane, stands_for)
+    kept = [entry for entry in every if entry.duplicate_of is None]
     if not by_source:
         _link_conflicts(kept)
     return kept
@@ -91,41 +99,48 @@ def _source(frame: Frame) -> _Source | None:
     return None
 
 
-def _walk(lanes: Sequence[Sequence[Entry]], by_source: bool) -> list[Entry]:
+def _sharing(every: Sequence[Entry]) -> list[int]:
+    """The indices of the frames whose bytes another has too."""
+    digests = [entry.candidate.digest for entry in every]
+    first: dict[str, Entry] = {}
+    firsts = map(first.setdefault, digests, every)
+    shared = set(compress(digests, map(is_not, firsts, every)))
+    return list(compress(range(len(digests)), map(shared.__contains__, digests))) if shared else []
+
+
+def _walk(lanes: Sequence[Sequence[Entry]], by_source: bool, which: Sequence[int]) -> list[Entry]:
     """Entries by place in their lane, then lane order.
 
     A place is held by one frame of a lane alone, so that ids never have to decide. What repeats a frame of its own lane
     has no place: it comes right behind those of the place that the lane had come to, so that the walk never turns a
     lane's own order round.
+
+    Args:
+        lanes: All entries, lane by lane.
+        by_source: Whether a frame is repeated by what has its source, and not its bytes alone.
+        which: Indices, over all lanes, of those to walk; what repeats anything is among them with all that it repeats.
     """
-    rows: list[list[Entry]] = []
-    for lane in lanes:
-        firsts, repeats = _own_places(lane, by_source)
-        # The rows of places, and behind each the row of what repeats something.
-        rows += [[] for _ in range(2 * len(firsts) - len(rows))]
-        for row, entry in zip(islice(rows, 0, None, 2), firsts, strict=False):
-            row.append(entry)
-        for place, entry in repeats:
-            rows[2 * place - 1].append(entry)
-    return [entry for row in rows for entry in row]
-
-
-def _own_places(lane: Sequence[Entry], by_source: bool) -> tuple[Sequence[Entry], Sequence[tuple[int, Entry]]]:
-    """A lane's frames that repeat nothing of it, and the others, each with the place that the lane had come to."""
-    if not by_source and len({entry.candidate.digest for entry in lane}) == len(lane):
-        return lane, ()
-    firsts: list[Entry] = []
-    repeats: list[tuple[int, Entry]] = []
-    seen: set[_Key | None] = set()
-    for entry in lane:
-        keys = entry.candidate.digest, _source(entry.candidate.frame) if by_source else None
-        if seen.isdisjoint(keys):
-            firsts.append(entry)
-            seen.update(keys)
-            seen.discard(None)
-        else:
-            repeats.append((len(firsts), entry))
-    return firsts, repeats
+    steps: list[tuple[int, bool, int, Entry]] = []
+    start = done = 0
+    for order, lane in enumerate(lanes):
+        end = start + len(lane)
+        first, done = done, bisect_left(which, end)
+        seen: set[_Key | None] = set()
+        repeats = 0
+        for index in which[first:done]:
+            entry = lane[index - start]
+            keys = entry.candidate.digest, _source(entry.candidate.frame) if by_source else None
+            fresh = seen.isdisjoint(keys)
+            if fresh:
+                seen.update(keys)
+                seen.discard(None)
+            else:
+                repeats += 1
+            steps.append((index - start + 1 - repeats, not fresh, order, entry))
+        start = end
+    # By all but the entry: of one step and lane there is one frame, or there are repeats in the order that they have.
+    steps.sort(key=_STEP)
+    return [entry for *_, entry in steps]
 
 
 def _join(walk: Iterable[Entry], by_source: bool) -> dict[Entry, Entry]:
@@ -162,30 +177,38 @@ def _join(walk: Iterable[Entry], by_source: bool) -> dict[Entry, Entry]:
     return stands_for
 
 
-def _number(lane: Sequence[Entry], stands_for: Mapping[Entry, Entry]) -> Iterator[Entry]:
-    """Gives a lane its places, one for each piece of evidence that it holds, and yields what it kept."""
+def _number(lane: Sequence[Entry], stands_for: Mapping[Entry, Entry]) -> None:
+    """Gives a lane its places, one for each piece of evidence that it holds, and what it kept local ranks."""
     held: set[Entry] = set()
-    local_rank = 0
+    place = local_rank = 0
     for entry in lane:
-        kept = stands_for.get(entry, entry)
-        if kept not in held:
-            held.add(kept)
-            entry.lane_place = len(held)
-        if kept is entry:
+        if entry.duplicate_of is None:
+            place += 1
             local_rank += 1
+            entry.lane_place = place
             entry.local_rank = local_rank
-            yield entry
+            continue
+        kept = stands_for[entry]
+        # No walk turns a lane's own order round: what stands for a frame of its own lane came before it.
+        if kept.lane_order != entry.lane_order and kept not in held:
+            held.add(kept)
+            place += 1
+            entry.lane_place = place
 
 
 def _link_conflicts(kept: Sequence[Entry]) -> None:
-    by_source: defaultdict[_Source, list[Entry]] = defaultdict(list)
+    first: dict[_Source, Entry] = {}
+    groups: dict[_Source, list[Entry]] = {}
     for entry in kept:
-        source = _source(entry.candidate.frame)
-        if source is not None:
-            by_source[source].append(entry)
-    for group in by_source.values():
-        if len(group) == 1:
-            continue
+        for step in entry.candidate.frame.provenance:
+            if step.type == "file":
+                if step.uri:
+                    source = step.uri, step.range
+                    other = first.setdefault(source, entry)
+                    if other is not entry:
+                        groups.setdefault(source, [other]).append(entry)
+                break
+    for group in groups.values():
         refs = [entry.ref for entry in group]
         for index, entry in enumerate(group):
             start = max(0, min(index - MAX_CONFLICTS // 2, len(group) - MAX_CONFLICTS - 1))

@@ -6,9 +6,9 @@ The stages fill an entry in, one after the other, and the audit is written from 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise
-from operator import attrgetter
+from operator import attrgetter, lt
 
 from msgspec import Struct
 
@@ -77,12 +77,6 @@ class Entry(Struct, eq=False, gc=False):
         self.reason = reason
         self.detail = detail
 
-    def stand_at(self, rank: int) -> None:
-        """Gives a kept frame its rank, and forgets what became of it after it was ranked before."""
-        self.rank, self.prior_rank, self.rerank_score = rank, 0, None
-        self.reason = self.detail = ""
-        self.position = self.remaining = 0
-
 
 _SEQUENCE = attrgetter("sequence")
 
@@ -102,18 +96,31 @@ def in_lane_order(lanes: Sequence[Lane], configured: Sequence[str]) -> list[Lane
     return ordered
 
 
+def stand_in_order(ranked: Iterable[Entry]) -> None:
+    """Gives kept frames their ranks, and forgets what became of them after they were ranked before."""
+    for rank, entry in enumerate(ranked, 1):
+        if entry.rank:
+            entry.prior_rank, entry.rerank_score = 0, None
+            entry.reason = entry.detail = ""
+            entry.position = entry.remaining = 0
+        entry.rank = rank
+
+
 def best_first(lane: Lane, lane_order: int) -> list[Entry]:
     """A lane's frames by score, frame id and declared digest (absent first); as sent where it sends no scores."""
     scores = [candidate.score for candidate in lane.candidates if candidate.score is not None]
     if len(scores) < len(lane.candidates):
         return [Entry(candidate, lane_order) for candidate in sorted(lane.candidates, key=_SEQUENCE)]
     keys = lane_keys(scores, lane.provider)
-    places = sorted(range(len(keys)), key=keys.__getitem__)
-    ordered = [lane.candidates[place] for place in places]
-    if len(set(keys)) < len(keys):
-        # Runs of one score are sorted each on its own: most scores are had by one frame alone.
-        runs = groupby(places, key=keys.__getitem__)
-        ordered = [one for _, run in runs for one in _sorted_run([lane.candidates[place] for place in run])]
+    ordered: Sequence[Candidate] = lane.candidates
+    if not all(map(lt, keys, keys[1:])):
+        # Not best first already with no two alike, as most lanes come.
+        places = sorted(range(len(keys)), key=keys.__getitem__)
+        ordered = [lane.candidates[place] for place in places]
+        if len(set(keys)) < len(keys):
+            # Runs of one score are sorted each on its own: most scores are had by one frame alone.
+            runs = groupby(places, key=keys.__getitem__)
+            ordered = [one for _, run in runs for one in _sorted_run([lane.candidates[place] for place in run])]
     return [Entry(candidate, lane_order) for candidate in ordered]
 
 

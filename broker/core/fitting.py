@@ -7,6 +7,7 @@ parts. Where the whole is over the budget, the last in rank goes until it is not
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 
 from broker.core.audited import Reason
 from broker.core.counting import BytesPerFour
@@ -72,6 +73,4 @@ def _longest(most: int, holds: Callable[[int], bool]) -> int:
     return found
 
 
-def _cost(entry: Entry) -> int:
-    assert entry.block is not None
-    return entry.block.cost
+_cost: Callable[[Entry], int] = attrgetter("block.cost")

@@ -5,7 +5,8 @@ A frame is carried as its provider sent it. Nothing here judges it: :mod:`broker
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Iterable
+from hashlib import sha256
 
 from msgspec import Struct
 
@@ -89,6 +90,11 @@ def content_tokens(byte_length: int) -> int:
     return (byte_length + 3) // 4
 
 
+def tokens_of(byte_lengths: Iterable[int]) -> list[int]:
+    """:func:`content_tokens` of each text."""
+    return [(byte_length + 3) // 4 for byte_length in byte_lengths]
+
+
 _AT_ONCE = 2047
 """Bytes that hashlib takes without letting another thread go on meanwhile. To wait for that one's turn to end takes a
 thousand times as long as to hash a frame."""
@@ -96,10 +102,19 @@ thousand times as long as to hash a frame."""
 
 def digest_of(data: bytes) -> str:
     """``sha256:<64 lower-case hex>`` of bytes."""
-    digest = hashlib.sha256(data[:_AT_ONCE])
-    for start in range(_AT_ONCE, len(data), _AT_ONCE):
-        digest.update(data[start : start + _AT_ONCE])
-    return "sha256:" + digest.hexdigest()
+    return digests_of((data,))[0]
+
+
+def digests_of(many: Iterable[bytes]) -> list[str]:
+    """:func:`digest_of` of each."""
+    digests = []
+    for data in many:
+        digest = sha256(data[:_AT_ONCE])
+        if len(data) > _AT_ONCE:
+            for start in range(_AT_ONCE, len(data), _AT_ONCE):
+                digest.update(data[start : start + _AT_ONCE])
+        digests.append("sha256:" + digest.hexdigest())
+    return digests
 
 
 def content_digest(content: str) -> str:

@@ -1,4 +1,4 @@
-"""Handles: all that a ranking policy sees of a frame, and what a policy of someone else's has to be.
+"""Handles: all that a ranking policy of someone else's sees of a frame, and what such a policy has to be.
 
 No score is reachable from a handle.
 """

@@ -8,26 +8,35 @@ Lies are looked for first, so that a frame that is both is a lie.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import islice
 
-from broker.core.frames import Frame, content_tokens, digest_of
+from broker.core.frames import Frame, digests_of, tokens_of
 from broker.core.lanes import Candidate, Grant, Lane, LaneEnd, Lie, Slip, Unreadable
-from broker.core.scores import Direction, LocalScore, ScoreScale
+from broker.core.scores import Direction, LocalScore, ScoreScale, local_scores
 from broker.core.slips import (
     DIGEST,
+    MAX_PROVENANCE,
+    MAX_RELATIONS,
+    SURE_ID,
+    SURE_LABEL,
+    SURE_TITLE,
     Problem,
     content_bytes,
     declaration_problem,
-    is_plain,
     malformed_text,
     raw_digest,
     shown_id,
     slip_of,
     text_problems,
+    wrong_moment,
 )
 
 MAX_MESSAGE_CHARACTERS = 256
 """Of a lane's closing message; what is longer is cut."""
+
+_Kept = tuple[Frame, str, float | None, int, int]
+"""A frame that passed the checks, the digest of its content, its score, its place in the order sent, its tokens."""
 
 _LARGEST = math.nextafter(math.inf, 0.0)
 
@@ -56,7 +65,7 @@ class LaneIntake:
         self._slips: list[Slip] = []
         self._digests: dict[str, str] = {}
 
-    def take(self, frames: Iterable[Frame | Unreadable], *, goes_on: bool = False) -> Lie | None:
+    def take(self, frames: Iterable[Frame | Unreadable], *, goes_on: bool = False, decoded: bool = False) -> Lie | None:
         """Checks one batch's frames in the order sent; once a lie was found it takes no further batch.
 
         The frames behind a lie in its own batch are counted and have their rows in the audit like those before it. One
@@ -65,17 +74,64 @@ class LaneIntake:
         Args:
             frames: A batch's frames, or some of them.
             goes_on: Whether they follow others of the same batch.
+            decoded: Whether all of their texts were decoded from UTF-8, which can then hold them.
 
         Returns:
             The lie that ended the intake, now or earlier; None while there is none.
         """
-        for frame in frames if goes_on or self.lie is None else ():
-            self.offered += 1
-            lie = self._unreadable(frame) if isinstance(frame, Unreadable) else self._frame(frame)
+        if self.lie is not None and not goes_on:
+            return self.lie
+        grant, scored, least, most = self.grant, self._scored, self._least, self._most
+        batch = list(islice(frames, grant.max_frames + 1 - self.offered))
+        contents = [
+            None if isinstance(frame, Unreadable) else frame.content.encode() if decoded else content_bytes(frame)
+            for frame in batch
+        ]
+        measured = [content or b"" for content in contents]
+        kept: list[_Kept] = []
+        for frame, content, digest, tokens in zip(
+            batch, contents, digests_of(measured), tokens_of(map(len, measured)), strict=True
+        ):
+            self.offered = offered = self.offered + 1
+            problem: Problem | None = None
+            lie: Lie | None = None
+            if isinstance(frame, Unreadable):
+                lie = self._unreadable(frame)
+            elif content is None:
+                lie = self._malformed(frame)
+            else:
+                self._tokens = sent = self._tokens + tokens
+                frame_id, score, declared = frame.id, frame.score, frame.content_digest
+                # Nothing is wrong with most frames, which is told here in few steps. Of the others, and of some in
+                # which nothing is wrong, it is told step by step.
+                if not (
+                    0 < len(frame_id) <= SURE_ID
+                    and 0 < len(frame.title) <= SURE_TITLE
+                    and len(frame.citation_label) <= SURE_LABEL
+                    and len(frame.provenance) <= MAX_PROVENANCE
+                    and len(frame.relations) <= MAX_RELATIONS
+                    and (not (frame.recorded_at or frame.valid_from or frame.valid_to) or wrong_moment(frame) is None)
+                    and (score is not None and least <= score <= most if scored else score is None)
+                    and tokens > 0
+                    and (frame.token_cost == tokens or frame.token_cost is None)
+                    and (declared == digest or not declared)
+                    and sent <= grant.max_tokens
+                    and offered <= grant.max_frames
+                ):
+                    problem = self._problem(frame)
+                    lie = self._over_count(frame_id) or self._false(frame, digest, tokens, len(content))
+                elif declared:
+                    # Of two texts that are the same, one is held.
+                    digest = declared
+                if problem is not None:
+                    self._slips.append(slip_of(frame, digest, tokens, problem))
+                else:
+                    kept.append((frame, digest, score, offered - 1, tokens))
+                    if (known := self._digests.setdefault(frame_id, digest)) != digest:
+                        lie = lie or Lie("EQUIVOCATION", f"one id for {known} and {digest}", frame_id)
             if lie is not None and self.lie is None:
                 self.lie = lie
-            if self.offered > self.grant.max_frames:
-                break
+        self._keep(kept)
         return self.lie
 
     def close(self, end: LaneEnd, message: str = "") -> Lane:
@@ -107,47 +163,22 @@ class LaneIntake:
         self._slips.append(Slip("", frame.digest, frame.reason, detail, 0))
         return self._over_count("")
 
-    def _frame(self, frame: Frame) -> Lie | None:
-        content = content_bytes(frame)
-        if content is None:
-            # Its bytes are not defined, so that nothing declared about them can be held against it.
-            field = malformed_text(frame)
-            self._slips.append(slip_of(frame, raw_digest(frame.content), 0, ("TEXT_MALFORMED", f"{field}: not UTF-8")))
-            return self._over_count("")
-        size = len(content)
-        tokens = content_tokens(size)
-        digest = digest_of(content)
-        self._tokens += tokens
-        problem: Problem | None = None
-        lie: Lie | None = None
-        if self._is_ordinary(frame, digest, tokens):
-            # Of two texts that are the same, one is held.
-            digest = frame.content_digest or digest
-        else:
-            problem = self._problem(frame)
-            lie = self._over_count(frame.id) or self._false(frame, digest, tokens, size)
-        if problem is not None:
-            self._slips.append(slip_of(frame, digest, tokens, problem))
-            return lie
-        score = None if frame.score is None else LocalScore(self.provider, self.scale, frame.score)
-        self._candidates.append(Candidate(self.provider, frame, digest, score, self.offered - 1, tokens))
-        return lie or self._equivocation(frame.id, digest)
+    def _malformed(self, frame: Frame) -> Lie | None:
+        # Its bytes are not defined, so that nothing declared about them can be held against it.
+        field = malformed_text(frame)
+        self._slips.append(slip_of(frame, raw_digest(frame.content), 0, ("TEXT_MALFORMED", f"{field}: not UTF-8")))
+        return self._over_count("")
 
-    def _is_ordinary(self, frame: Frame, digest: str, tokens: int) -> bool:
-        """Whether it surely neither slips nor lies, equivocation aside; where not, the other checks tell what is wrong.
-
-        Most frames are ordinary, so that this is all that is looked at in them.
-        """
-        score = frame.score
-        return (
-            is_plain(frame)
-            and tokens > 0
-            and (score is not None and self._least <= score <= self._most if self._scored else score is None)
-            and (frame.content_digest == digest or not frame.content_digest)
-            and (frame.token_cost == tokens or frame.token_cost is None)
-            and self._tokens <= self.grant.max_tokens
-            and self.offered <= self.grant.max_frames
-        )
+    def _keep(self, kept: Sequence[_Kept]) -> None:
+        provider, scale = self.provider, self.scale
+        scores: Sequence[LocalScore | None] = [None] * len(kept)
+        if self._scored:
+            # Strictly: on a scale with scores every kept frame has one, and none is ever another's.
+            scores = local_scores(provider, scale, [score for _, _, score, _, _ in kept if score is not None])
+        self._candidates += [
+            Candidate(provider, frame, digest, score, place, tokens)
+            for (frame, digest, _, place, tokens), score in zip(kept, scores, strict=True)
+        ]
 
     def _over_count(self, frame_id: str) -> Lie | None:
         if self.offered <= self.grant.max_frames:
@@ -166,12 +197,6 @@ class LaneIntake:
             detail = f"sent {self._tokens} tokens so far, granted {self.grant.max_tokens}"
             return Lie("TOKENS_EXCEEDED", detail, shown_id(frame.id))
         return None
-
-    def _equivocation(self, frame_id: str, digest: str) -> Lie | None:
-        known = self._digests.setdefault(frame_id, digest)
-        if known == digest:
-            return None
-        return Lie("EQUIVOCATION", f"one id for {known} and {digest}", frame_id)
 
     def _problem(self, frame: Frame) -> Problem | None:
         return next(text_problems(frame), None) or self._score_problem(frame.score) or declaration_problem(frame)

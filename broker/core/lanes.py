@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 
 from msgspec import Struct
 
@@ -13,8 +13,13 @@ from broker.core.frames import Frame
 from broker.core.scores import LocalScore, ScoreScale
 
 
-class LaneEnd(Enum):
-    """How a lane ended."""
+class LaneEnd(StrEnum):
+    """How a lane ended.
+
+    Attributes:
+        answered: Whether the provider said all that it had to say.
+        cut_short: Whether frames that did arrive fall under the request's ``partial_lanes``.
+    """
 
     COMPLETE = "COMPLETE"
     """With frames."""
@@ -36,15 +41,9 @@ class LaneEnd(Enum):
     ABSENT = "ABSENT"
     """The provider is not attached and was not asked."""
 
-    @property
-    def answered(self) -> bool:
-        """Whether the provider said all that it had to say."""
-        return self in (LaneEnd.COMPLETE, LaneEnd.EMPTY)
-
-    @property
-    def cut_short(self) -> bool:
-        """Whether frames that did arrive fall under the request's ``partial_lanes``."""
-        return self in (LaneEnd.PARTIAL, LaneEnd.FAILED, LaneEnd.LOST)
+    def __init__(self, name: str) -> None:
+        self.answered = name in ("COMPLETE", "EMPTY")
+        self.cut_short = name in ("PARTIAL", "FAILED", "LOST")
 
 
 class LaneUpdate(Struct, frozen=True, gc=False):

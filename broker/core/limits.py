@@ -27,7 +27,7 @@ _FRAMES, _PROVIDER, _SOURCE, _TOP_N = "max_frames", "max_frames_per_provider", "
 def limits_of(request: CompositionRequest, policy: Policy) -> LimitsRecord:
     """What bounds the frames of a request's composition."""
     return LimitsRecord(
-        max_frames=min((most for most in (request.max_frames, policy.max_frames) if most is not None), default=None),
+        max_frames=min([most for most in (request.max_frames, policy.max_frames) if most is not None], default=None),
         max_frames_per_provider=request.max_frames_per_provider,
         max_frames_per_source=request.max_frames_per_source,
         max_block_bytes=policy.max_block_bytes,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import floor
+from math import floor, inf
 
 from msgspec import Struct
 
@@ -65,7 +65,7 @@ def room(request: CompositionRequest, overhead: Overhead) -> int:
         by = f" by the safety factor {request.safety_factor:.15g} leave {usable}, which" if divided else ""
         message = (
             f"{request.max_tokens} tokens{by} are too few for the prompt's own texts, which take {overhead.total} "
-            f"(preamble {overhead.preamble}, closing {overhead.closing}, the restated question among them); allow more "
+            f"(preamble {overhead.preamble}, closing {overhead.closing}, a restated question among them); allow more "
             f"than {'that times the factor' if divided else 'that'}"
         )
         raise InvalidArgument.of([FieldViolation("max_tokens", "BUDGET_TOO_SMALL", message)])
@@ -86,54 +86,51 @@ def pack(ranked: Sequence[Entry], space: int, limits: LimitsRecord) -> list[Entr
     Returns:
         The taken entries, in ranked order; their costs sum to at most ``space``.
     """
-    walk, sources = _Walk(space, limits), Sources(limits.max_frames_per_source)
-    waiting = []
-    for entry in ranked:
-        if walk.capped(entry):
-            continue
-        if sources.waits(entry):
-            waiting.append(entry)
-        elif walk.take(entry):
-            sources.took(entry)
-    for entry in waiting:
-        if walk.capped(entry) or not walk.take(entry):
-            entry.drop(Reason.SOURCE_FRAME_LIMIT, f"{sources.told(entry)}; afterwards: {entry.detail}")
-            entry.remaining = 0
+    sources = None if limits.max_frames_per_source is None else Sources(limits.max_frames_per_source)
+    left = _Left(space, inf if limits.max_frames is None else limits.max_frames)
+    waiting = _take(ranked, left, limits, sources)
+    if sources is not None:
+        _take(waiting, left, limits, None)
+        for entry in waiting:
+            if entry.reason:
+                entry.drop(Reason.SOURCE_FRAME_LIMIT, f"{sources.told(entry)}; afterwards: {entry.detail}")
+                entry.remaining = 0
     return [entry for entry in ranked if not entry.reason]
 
 
-class _Walk:
-    """Taking frames one by one."""
+class _Left(Struct, gc=False):
+    """What there is still room for."""
 
-    def __init__(self, space: int, limits: LimitsRecord) -> None:
-        self._remaining = space
-        self._taken = 0
-        self._most_bytes = limits.max_block_bytes
-        self._most_of_provider = limits.max_frames_per_provider
-        self._most = limits.max_frames
+    tokens: int
+    frames: float
 
-    def capped(self, entry: Entry) -> bool:
-        """Drops a frame that no room could help, and says whether it did."""
-        size = entry.block.size if entry.block is not None else 0
-        if self._most_bytes is not None and size > self._most_bytes:
-            entry.drop(Reason.BLOCK_TOO_LARGE, f"{size} bytes rendered, {self._most_bytes} allowed")
-        elif self._most_of_provider is not None and entry.local_rank > self._most_of_provider:
-            detail = f"local rank {entry.local_rank}, {self._most_of_provider} allowed a provider"
+
+def _take(entries: Sequence[Entry], left: _Left, limits: LimitsRecord, sources: Sources | None) -> list[Entry]:
+    """Takes what fits and drops what does not, but for what has to wait for its source, which it gives back."""
+    most_bytes = inf if limits.max_block_bytes is None else limits.max_block_bytes
+    most_of_provider = inf if limits.max_frames_per_provider is None else limits.max_frames_per_provider
+    tokens, frames = left.tokens, left.frames
+    waiting = []
+    for entry in entries:
+        block = entry.block
+        assert block is not None
+        # First what no room could help.
+        if block.size > most_bytes:
+            entry.drop(Reason.BLOCK_TOO_LARGE, f"{block.size} bytes rendered, {most_bytes} allowed")
+        elif entry.local_rank > most_of_provider:
+            detail = f"local rank {entry.local_rank}, {most_of_provider} allowed a provider"
             entry.drop(Reason.PROVIDER_FRAME_LIMIT, detail)
-        elif self._most is not None and self._taken >= self._most:
-            entry.drop(Reason.FRAME_LIMIT, f"{self._most} frames were taken")
+        elif frames <= 0:
+            entry.drop(Reason.FRAME_LIMIT, f"{limits.max_frames} frames were taken")
+        elif sources is not None and sources.waits(entry):
+            waiting.append(entry)
+        elif block.cost > tokens:
+            entry.remaining = tokens
+            entry.drop(Reason.OVER_BUDGET, f"costs {block.cost}, {tokens} remained")
         else:
-            return False
-        return True
-
-    def take(self, entry: Entry) -> bool:
-        """Takes a frame that fits or drops it, and says which."""
-        assert entry.block is not None
-        cost = entry.block.cost
-        if cost > self._remaining:
-            entry.remaining = self._remaining
-            entry.drop(Reason.OVER_BUDGET, f"costs {cost}, {self._remaining} remained")
-            return False
-        self._remaining -= cost
-        self._taken += 1
-        return True
+            tokens -= block.cost
+            frames -= 1
+            if sources is not None:
+                sources.took(entry)
+    left.tokens, left.frames = tokens, frames
+    return waiting

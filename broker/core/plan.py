@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from broker.core.audit import refused_detail
 from broker.core.audited import Reason
@@ -18,18 +17,18 @@ from broker.core.duplicates import join_duplicates
 from broker.core.entries import Entry, best_first, in_lane_order
 from broker.core.floors import floor_detail, passes
 from broker.core.grants import Allowance
-from broker.core.handles import Handle
 from broker.core.lanes import Lane
+from broker.core.measuring import measure
 from broker.core.packing import Overhead, overhead_of, room
 from broker.core.plugins import plugin_order
-from broker.core.ranking import handles_of, rank, repair, round_robin
+from broker.core.ranking import handles_of, rank, repair
 from broker.core.render.modes import renderer_of
 from broker.core.render.renderer import Renderer
 from broker.core.render.seals import sealer_of
 from broker.core.request import CompositionRequest, Floor, PartialLanes, Policy
 from broker.core.rerank import RerankCandidate, candidates_of
 from broker.core.score_descending import by_raw_score, raw_order
-from broker.core.strategies import PluginStrategy, Precomputed, ScoreDescending
+from broker.core.strategies import PluginStrategy, Precomputed, RoundRobin, ScoreDescending
 from broker.core.validity import Moment, holds, moment
 from broker.errors import FieldViolation, InvalidArgument
 
@@ -74,11 +73,14 @@ class Plan(Struct, frozen=True, kw_only=True):
         """What counts its tokens."""
         return self.policy.counters[self.request.tokenizer]
 
-    def joined(self, ordered: Iterable[Entry]) -> str:
+    def written(self, ordered: Sequence[Entry]) -> list[str]:
+        """The blocks of measured entries as they stand in the prompt."""
+        blocks = [entry.block for entry in ordered if entry.block is not None]
+        return self.renderer.texts(blocks, [entry.candidate.digest for entry in ordered])
+
+    def joined(self, ordered: Sequence[Entry]) -> str:
         """The prompt that entries make in this order."""
-        text = self.renderer.text
-        blocks = [text(entry.block, entry.candidate.digest) for entry in ordered if entry.block is not None]
-        return "".join((self.preamble, self.renderer.separator.join(blocks), self.closing))
+        return "".join((self.preamble, self.renderer.separator.join(self.written(ordered)), self.closing))
 
 
 def rank_lanes(lanes: Sequence[Lane], request: CompositionRequest, policy: Policy) -> Plan:
@@ -111,13 +113,8 @@ def rank_lanes(lanes: Sequence[Lane], request: CompositionRequest, policy: Polic
     ]
     by_score = isinstance(request.strategy, ScoreDescending)
     kept = join_duplicates(admitted, request.duplicates, by_raw_score if by_score else None)
-    for entry in kept:
-        block = renderer.block(entry.candidate, counter)
-        # What no room could help is not held: escapes take up to sixteen times the memory of what came.
-        hopeless = block.size > policy.max_block_bytes or block.cost > space
-        entry.block = replace(block, header="", content="") if hopeless else block
-    handles = handles_of(kept)
-    order, repairs = _order(kept, handles, request, policy)
+    measure(kept, renderer, counter, policy.max_block_bytes, space)
+    order, repairs = _order(kept, request, policy)
     ranked = [kept[index] for index in order]
     return Plan(
         request=request,
@@ -131,9 +128,9 @@ def rank_lanes(lanes: Sequence[Lane], request: CompositionRequest, policy: Polic
         offered=tuple(map(tuple, offered)),
         floors=floors,
         ranked=tuple(ranked),
-        named=_named(handles, request),
+        named=_named(kept, request),
         repairs=repairs,
-        candidates=candidates_of(request, ranked, handles, order),
+        candidates=() if request.rerank is None else candidates_of(request, ranked, handles_of(kept), order),
     )
 
 
@@ -182,24 +179,20 @@ def _without(entries: Iterable[Entry], reason: str, detail: str) -> list[Entry]:
     return []
 
 
-def _order(
-    kept: Sequence[Entry], handles: Sequence[Handle], request: CompositionRequest, policy: Policy
-) -> tuple[list[int], tuple[str, ...]]:
-    said: tuple[str, ...] = ()
-    order: Sequence[object]
+def _order(kept: Sequence[Entry], request: CompositionRequest, policy: Policy) -> tuple[Sequence[int], tuple[str, ...]]:
     match request.strategy:
         case PluginStrategy(name, params):
             order, said = plugin_order(policy.plugins[name], handles_of(kept), params)
+            permutation, repairs = repair(order, len(kept), lambda: rank(RoundRobin(), kept))
+            return permutation, (*said, *repairs)
         case ScoreDescending():
-            order = raw_order(kept)
+            return raw_order(kept), ()
         case strategy:
-            order = rank(strategy, handles)
-    permutation, repairs = repair(order, len(kept), lambda: round_robin(handles))
-    return permutation, (*said, *repairs)
+            return rank(strategy, kept), ()
 
 
-def _named(handles: Sequence[Handle], request: CompositionRequest) -> int:
+def _named(kept: Sequence[Entry], request: CompositionRequest) -> int:
     if not isinstance(request.strategy, Precomputed):
         return 0
     ids = set(request.strategy.ids)
-    return sum(any((name.provider, name.frame_id) in ids for name in handle.names) for handle in handles)
+    return sum(any((copy.provider, copy.candidate.frame.id) in ids for copy in entry.copies) for entry in kept)

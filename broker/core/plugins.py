@@ -113,7 +113,7 @@ def plugin_order(
         The order, still to be repaired; and what is to be said of it beforehand.
     """
     # Worked out before anyone else has had the handles in hand.
-    stand_in = round_robin(handles)
+    stand_in = round_robin([handle.local_rank for handle in handles])
     try:
         # Parameters may be the operator's own, which serve the next request too: a plugin that writes to them writes to
         # a copy.

@@ -40,11 +40,6 @@ def path_of(source: str) -> str:
     return source.partition("#")[0].removeprefix("./").rstrip("/")
 
 
-def last_segment(path: str) -> str:
-    """What a path is looked up by: what stands behind its last ``/``."""
-    return path.rpartition("/")[2]
-
-
 class Observation(Struct, frozen=True, gc=False):
     """What was seen to become of one placed frame; each of the three is an observation of its own (CGP §14).
 

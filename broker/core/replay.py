@@ -23,7 +23,7 @@ from broker.core.checks import Check, checked
 from broker.core.composition import Composition
 from broker.core.duplicates import join_duplicates
 from broker.core.floors import passes
-from broker.core.ranking import handles_of, rank
+from broker.core.ranking import rank
 from broker.core.rebuilding import (
     NOT_ADMITTED,
     NOT_CHECKED,
@@ -172,6 +172,7 @@ def _ranking(composition: Composition, request: CompositionRequest | None) -> Ch
     record = composition.summary.strategy
     told = f"{record.name}'s order of all lanes, from local ranks, lane places and copies"
     kept = ranked_as_recorded(rebuilt_lanes(composition))
+    kept.sort(key=lambda one: (one.entry.lane_order, one.entry.local_rank))
     strategy, limits = recorded_strategy(record, request, kept)
     if strategy is None:
         return checked("", told, None, f"{record.name} is a plugin: its order is its own")
@@ -181,7 +182,7 @@ def _ranking(composition: Composition, request: CompositionRequest | None) -> Ch
             return checked("", told, None, f"{_NO_SCORES}, which this policy orders by")
         order = raw_order(entries)
     else:
-        order = rank(strategy, handles_of(entries))
+        order = rank(strategy, entries)
     differences = (
         f"{kept[index].shown} has rank {before_rerank(kept[index].row)}, and comes at {number}"
         for number, index in enumerate(order, 1)

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from broker.core.audited import Reason, RerankOutcome, RerankRecord
-from broker.core.entries import Entry
+from broker.core.entries import Entry, stand_in_order
 from broker.core.handles import Handle
 from broker.core.lexical import Vote
 from broker.core.request import CompositionRequest, Rerank
@@ -100,8 +100,7 @@ def rerank(
     """
     if (asked is None) != (reranked is None):
         raise ValueError("a rerank that is asked for needs what came of it, and none needs nothing")
-    for number, entry in enumerate(ranked, 1):
-        entry.stand_at(number)
+    stand_in_order(ranked)
     if asked is None or reranked is None:
         return None
     scores = None if reranked.scores is None else [_finite(score) for score in reranked.scores]

@@ -45,7 +45,7 @@ def rendered_again(
     seals = [_renderer(mode, sealed).seal_in(placed.rendered) for placed in composition.placed]
     renderers = [_renderer(mode, sealed, seal) for seal in seals]
     blocks = [_block(placed, renderer) for placed, renderer in zip(composition.placed, renderers, strict=True)]
-    texts = [renderer.text(block, "") for renderer, block in zip(renderers, blocks, strict=True)]
+    texts = [renderer.texts([block], [""])[0] for renderer, block in zip(renderers, blocks, strict=True)]
     limits = "the seals themselves take the broker's key" if any(seals) else ""
     yield checked("blocks", told, _blocks(composition, blocks, texts, seals), limits)
     if request is None:
@@ -65,7 +65,7 @@ def _renderer(mode: RenderMode, sealed: bool, seal: str = "") -> Renderer:
 
 def _block(placed: Placed, renderer: Renderer) -> Block:
     candidate = Candidate(placed.provider, placed.frame, content_digest(placed.frame.content), None, 0, 0)
-    return renderer.block(candidate, BYTES_PER_4)
+    return renderer.blocks([candidate], BYTES_PER_4)[0]
 
 
 def _blocks(composition: Composition, blocks: list[Block], texts: list[str], seals: list[str]) -> Iterator[str]:

@@ -34,9 +34,15 @@ class Direction(Enum):
     LOWER_IS_BETTER = "lower_is_better"
     AS_SENT = "as_sent"
 
+    # By identity, as members are compared; an enum's own hash of the name is a call for each scale that is looked up.
+    __hash__ = object.__hash__
+
 
 _LOWER = Direction.LOWER_IS_BETTER
 """It is asked for with every score, and a member looked up in its enum takes as long as half a score."""
+
+
+_NOT_FINITE = "a score must be finite"
 
 
 class ScoreScale(Struct, frozen=True, gc=False):
@@ -114,7 +120,7 @@ class LocalScore:
 
     def __init__(self, provider: str, scale: ScoreScale, value: float) -> None:
         if not isfinite(value):
-            raise ValueError("a score must be finite")
+            raise ValueError(_NOT_FINITE)
         self.provider = provider
         self.scale = scale
         # -0.0 and 0.0 are one score, and would sort apart in no place but a byte-wise key.
@@ -168,6 +174,27 @@ class LocalScore:
 
     def __repr__(self) -> str:
         return f"LocalScore({self.provider!r}, {self.scale.id!r}, …)"
+
+
+def local_scores(provider: str, scale: ScoreScale, values: Sequence[float]) -> list[LocalScore]:
+    """``LocalScore(provider, scale, value)`` of each of one provider's numbers, without a call for each.
+
+    Raises:
+        ValueError: One of them is not finite.
+    """
+    # The sum of numbers of which one is not finite is not finite; that of finite ones mostly is.
+    if not isfinite(sum(values)) and not all(map(isfinite, values)):
+        raise ValueError(_NOT_FINITE)
+    new, lower = LocalScore.__new__, scale.direction is _LOWER
+    scores = []
+    for value in values:
+        score = new(LocalScore)
+        score.provider = provider
+        score.scale = scale
+        score._value = value = value + 0.0
+        score._goodness = -value if lower else value
+        scores.append(score)
+    return scores
 
 
 def lane_keys(scores: Sequence[LocalScore], provider: str) -> list[float]:

@@ -26,10 +26,10 @@ DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 Problem = tuple[str, str]
 """The reason and the detail of a :class:`~broker.core.lanes.Slip`."""
 
-# Characters that are within the limits above whatever they are: one takes at most four bytes.
-_SURE_ID = MAX_ID_BYTES // 4
-_SURE_TITLE = MAX_TITLE_BYTES // 4
-_SURE_LABEL = MAX_LABEL_BYTES // 4
+SURE_ID = MAX_ID_BYTES // 4
+SURE_TITLE = MAX_TITLE_BYTES // 4
+SURE_LABEL = MAX_LABEL_BYTES // 4
+"""Characters that are within the limits above whatever they are: one takes at most four bytes."""
 
 
 def content_bytes(frame: Frame) -> bytes | None:
@@ -74,21 +74,6 @@ def malformed_text(frame: Frame) -> str:
     return next(field for field, text in texts if not _is_encodable(text))
 
 
-def is_plain(frame: Frame) -> bool:
-    """Whether there is surely nothing wrong with a frame but, perhaps, its content and its digest.
-
-    Told in few steps, and so of most frames; of some in which nothing is wrong it is not sure.
-    """
-    return (
-        0 < len(frame.id) <= _SURE_ID
-        and 0 < len(frame.title) <= _SURE_TITLE
-        and len(frame.citation_label) <= _SURE_LABEL
-        and len(frame.provenance) <= MAX_PROVENANCE
-        and len(frame.relations) <= MAX_RELATIONS
-        and _wrong_moment(frame) is None
-    )
-
-
 def text_problems(frame: Frame) -> Iterator[Problem]:
     """What its texts and lists are missing, or have too much of."""
     if not frame.id:
@@ -113,9 +98,20 @@ def declaration_problem(frame: Frame) -> Problem | None:
     """A declaration that has not the form of one."""
     if frame.content_digest and not DIGEST.fullmatch(frame.content_digest):
         return "DIGEST_MALFORMED", "content_digest: not 'sha256:' and 64 lower-case hex digits"
-    field = _wrong_moment(frame)
+    field = wrong_moment(frame)
     if field is not None:
         return "TIMESTAMP_MALFORMED", f"{field}: not a moment written YYYY-MM-DDTHH:MM:SS[.f]Z"
+    return None
+
+
+def wrong_moment(frame: Frame) -> str | None:
+    """Name of the first field that is to name a moment and does not."""
+    if frame.valid_from and moment(frame.valid_from) is None:
+        return "valid_from"
+    if frame.valid_to and moment(frame.valid_to) is None:
+        return "valid_to"
+    if frame.recorded_at and moment(frame.recorded_at) is None:
+        return "recorded_at"
     return None
 
 
@@ -133,17 +129,6 @@ def shown_id(frame_id: str) -> str:
 def raw_digest(text: str) -> str:
     """Of a text that need be no UTF-8."""
     return digest_of(text.encode(errors="surrogatepass"))
-
-
-def _wrong_moment(frame: Frame) -> str | None:
-    """Name of the first field that is to name a moment and does not."""
-    if frame.valid_from and moment(frame.valid_from) is None:
-        return "valid_from"
-    if frame.valid_to and moment(frame.valid_to) is None:
-        return "valid_to"
-    if frame.recorded_at and moment(frame.recorded_at) is None:
-        return "recorded_at"
-    return None
 
 
 def _longer(text: str, limit: int) -> bool:

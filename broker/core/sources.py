@@ -20,43 +20,47 @@ _SHOWN = 80
 def source_of(entry: Entry) -> str:
     """Where a kept frame comes from; empty where it does not say."""
     provenance, _ = joint_provenance(entry)
-    return _first_file(provenance) or entry.candidate.frame.uri
+    (source,) = _named([(provenance, entry.candidate.frame.uri)])
+    return source
 
 
-def source_named(frame: Frame) -> str:
-    """The source that a frame with every copy's provenance names; empty where it names none."""
-    return _first_file(frame.provenance) or frame.uri
+def sources_named(frames: Iterable[Frame]) -> list[str]:
+    """The source that each frame names by itself; empty where it names none."""
+    return _named([(frame.provenance, frame.uri) for frame in frames])
 
 
-def _first_file(provenance: Iterable[Provenance]) -> str:
-    for step in provenance:
-        if step.type == "file":
-            return step.uri
-    return ""
+def _named(frames: Iterable[tuple[Iterable[Provenance], str]]) -> list[str]:
+    """The sources of frames, each told by its provenance and its own ``uri``."""
+    sources = []
+    for provenance, source in frames:
+        for step in provenance:
+            if step.type == "file":
+                sources.append(step.uri or source)
+                break
+        else:
+            sources.append(source)
+    return sources
 
 
 class Sources:
     """Which frames must wait while frames are taken, since their source had its turn.
 
     Args:
-        most: Frames of one source that are taken before any more of it; None: no limit.
+        most: Frames of one source that are taken before any more of it.
     """
 
-    def __init__(self, most: int | None) -> None:
+    def __init__(self, most: int) -> None:
         self._most = most
         self._taken: Counter[str] = Counter()
 
     def waits(self, entry: Entry) -> bool:
         """Whether a frame must wait."""
-        if self._most is None:
-            return False
         source = source_of(entry)
         return source != "" and self._taken[source] >= self._most
 
     def took(self, entry: Entry) -> None:
         """A frame was taken in its turn."""
-        if self._most is not None:
-            self._taken[source_of(entry)] += 1
+        self._taken[source_of(entry)] += 1
 
     def told(self, entry: Entry) -> str:
         """Why a frame had to wait."""

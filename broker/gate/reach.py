@@ -22,7 +22,9 @@ from broker.gate.samples import Sample
 from broker.gate.subjects import Seen, Subject
 
 _LEADS_EVERYWHERE = (type, types.ModuleType, types.CodeType)
-_PLAIN = (str, bytes, int, type(None))
+_PLAIN = frozenset({str, bytes, int, bool, type(None)})
+"""Types whose values lead nowhere; one of a class made from them may."""
+
 MOST = 200_000
 """Objects after which a walk ends: a policy that is given so much is given too much."""
 
@@ -32,7 +34,9 @@ def nothing_to_reach(subject: Subject, sample: Sample) -> Finding | None:
     # Numbers that stand nowhere else, so that a weight of 0.5 is not taken for a score.
     sample = mapped(sample, (lambda part: (part + 0.01234567) / 1.0345678,), 0)
     seen = subject.seen(sample)
-    path = way_to_score((seen.handles, seen.params), {number for lane in sample.lanes for number in lane.numbers})
+    path = way_to_score(
+        (seen.handles, seen.params, seen.columns), {number for lane in sample.lanes for number in lane.numbers}
+    )
     if path is not None:
         return Finding(f"what it is given leads to a score: {path}", subject.compose(sample))
     if subject.plugin is not None and subject.seen(sample).order == seen.order != _alone(subject, seen):
@@ -55,7 +59,7 @@ def way_to_score(given: object, numbers: set[float]) -> str | None:
         path, found = queue.popleft()
         if isinstance(found, LocalScore) or (isinstance(found, float) and found in numbers):
             return path
-        if id(found) in seen or isinstance(found, (*_LEADS_EVERYWHERE, *_PLAIN)):
+        if id(found) in seen or type(found) in _PLAIN or isinstance(found, _LEADS_EVERYWHERE):
             continue
         seen.add(id(found))
         kept.append(found)

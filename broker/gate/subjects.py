@@ -13,7 +13,13 @@ from broker.core.composition import Composition
 from broker.core.handles import Handle, RankingPlugin
 from broker.core.lanes import Lane
 from broker.core.plugins import plugin_order
-from broker.core.ranking import round_robin
+from broker.core.ranking import (
+    per_provider_quota,
+    precomputed,
+    reciprocal_rank_fusion,
+    round_robin,
+    trust_weighted,
+)
 from broker.core.request import CompositionRequest, Policy
 from broker.core.strategies import (
     CATALOGUE,
@@ -28,11 +34,15 @@ from broker.core.strategies import (
     TrustWeighted,
 )
 from broker.gate.samples import Sample
+from broker.gate.watching import calls_of
 
 Composer = Callable[[Sequence[Lane], CompositionRequest, Policy], Composition]
 """What makes a composition of lanes: :func:`broker.core.compose.compose`, or what stands for it."""
 
 _KEY = b"the key of the gate"
+
+_POLICIES = (round_robin, per_provider_quota, trust_weighted, reciprocal_rank_fusion, precomputed)
+"""The functions that the built-in policies are, but for the one that may compare raw scores."""
 
 _BUILT_IN: Mapping[type[Strategy], tuple[Strategy, ...]] = {
     RoundRobin: (RoundRobin(),),
@@ -74,10 +84,20 @@ class Subject:
         return self._compose(sample, strategy, self.plugin, arrival, lane_order)
 
     def seen(self, sample: Sample) -> Seen:
-        """What the composer gives a policy for a sample, and what the policy makes of it."""
+        """What the composer gives a policy for a sample, and what the policy makes of it.
+
+        A built-in policy gets columns; the handles that a plugin would get in its place are seen besides.
+        """
         strategy = self.strategies[sample.seed % len(self.strategies)]
-        if self.plugin is None or not isinstance(strategy, PluginStrategy):
-            strategy = PluginStrategy("witness")
+        if self.plugin is not None and isinstance(strategy, PluginStrategy):
+            return self._witnessed(sample, strategy)
+        seen = self._witnessed(sample, PluginStrategy("witness"))
+        with calls_of(_POLICIES) as calls:
+            self._compose(sample, strategy, self.plugin, None, ())
+        seen.columns = calls
+        return seen
+
+    def _witnessed(self, sample: Sample, strategy: PluginStrategy) -> Seen:
         witness = _Witness(strategy.name, self.plugin)
         self._compose(sample, strategy, witness, None, ())
         return witness.seen
@@ -97,11 +117,19 @@ class Subject:
 
 @dataclass(slots=True)
 class Seen:
-    """What a policy was given, and its answer; nothing where it was not asked."""
+    """What a policy was given, and its answer; nothing where it was not asked.
+
+    Attributes:
+        handles: What a plugin gets.
+        params: The plugin's parameters.
+        order: The plugin's answer.
+        columns: What a built-in policy gets: the arguments of each call of it, by their names.
+    """
 
     handles: Sequence[Handle] = ()
     params: Mapping[str, object] = field(default_factory=dict)
     order: Sequence[object] | None = None
+    columns: Sequence[Mapping[str, object]] = ()
 
 
 class _Witness:
@@ -119,7 +147,11 @@ class _Witness:
     def order(self, handles: Sequence[Handle], params: Mapping[str, object]) -> Sequence[int]:
         self.seen = Seen(handles, params)
         # Read by the one who knows how to read a plugin's answer, good or bad.
-        answer = round_robin(handles) if self._plugin is None else plugin_order(self._plugin, handles, params)[0]
+        answer: Sequence[object] = (
+            round_robin([handle.local_rank for handle in handles])
+            if self._plugin is None
+            else plugin_order(self._plugin, handles, params)[0]
+        )
         self.seen.order = answer
         return cast("Sequence[int]", answer)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from msgspec import Struct
+
 from broker.gather.fabric import Sink
 from broker.wire.events import Query, Rejection, Violation
 
@@ -19,7 +21,7 @@ class Session(Protocol):
         """Sends beside it."""
 
 
-class Asked:
+class Asked(Struct, eq=False):
     """One query.
 
     Attributes:
@@ -30,16 +32,12 @@ class Asked:
         sent: Whether it has left: from then on the provider may answer it.
     """
 
-    __slots__ = ("_session", "deadline", "query", "query_id", "sent", "sink")
-
-    def __init__(self, query_id: str, query: Query, deadline: float, sink: Sink, session: Session) -> None:
-        """A query that was not sent."""
-        self.query_id = query_id
-        self.query = query
-        self.deadline = deadline
-        self.sink = sink
-        self.sent = False
-        self._session = session
+    query_id: str
+    query: Query
+    deadline: float
+    sink: Sink
+    _session: Session
+    sent: bool = False
 
     def cancel(self) -> None:
         """Stops the answer; the provider is told if it was asked."""

@@ -65,8 +65,8 @@ class Collector:
                 that has none of its own, and of every push.
             deadline: Moment of the clock at which collecting ends.
             held: What the request holds; what is gathered takes its room of it, for as long as the request lasts.
-            on_update: Called for every lane when its first frames came and when it ended, from within the event loop;
-                it must return at once and not raise.
+            on_update: Called for every lane when its first frames came, now and then while more come, and when it
+                ended, from within the event loop; it must return at once and not raise.
             on_lie: Called for every lie that was found, likewise.
             on_done: Called once, when the last lane has ended, at the deadline at the latest; likewise.
             on_lane: Called with every lane as it ends, after ``on_update``, likewise; None: no one waits for them.
@@ -117,8 +117,12 @@ class Collection:
             self._on_done()
             return
         self._timer = self._clock.call_at(self._deadline, self._expire)
-        for lane in sorted(self._lanes, key=lambda lane: lane.wanted.push is None):
-            lane.open()
+        for lane in self._lanes:
+            if lane.wanted.push is not None:
+                lane.open()
+        for lane in self._lanes:
+            if lane.wanted.push is None:
+                lane.open()
 
     def lanes(self) -> list[Lane]:
         """The lanes in the order wanted; once all have ended and before :meth:`close`."""
@@ -128,8 +132,9 @@ class Collection:
         """Stops whatever still runs, tells every provider that is still asked, and lets go of all; idempotent."""
         if self._timer is not None:
             self._timer.cancel()
-        for lane in self._lanes:
-            lane.abandon()
+        if len(self._ended) < len(self._lanes):
+            for lane in self._lanes:
+                lane.abandon()
         self._lanes = []
         self._ended = {}
 

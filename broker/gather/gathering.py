@@ -19,7 +19,10 @@ from broker.wire.events import Query
 
 
 class Unread(Protocol):
-    """The frames of one batch, in the order sent; a part of them is read when it is asked for."""
+    """The frames of one batch, in the order sent; a part of them is read when it is asked for.
+
+    Their texts are decoded from UTF-8, so that none holds what that cannot.
+    """
 
     def __len__(self) -> int:
         """How many there are."""
@@ -86,7 +89,7 @@ class Gathering:
         lane_bytes: Of all batches of one answer.
         query: What is asked, and the grant of every lane that has none of its own.
         deadline: Moment of the clock at which collecting ends.
-        on_update: Told of every lane's first frames and of its end; must not raise.
+        on_update: Told of every lane's first frames, now and then of how many came, and of its end; must not raise.
         on_lie: Told of every lie; must not raise.
         hedges: By provider, seconds after which a second instance is asked too, if the first has not ended its answer;
             of one that is not named, none is.

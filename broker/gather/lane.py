@@ -30,44 +30,40 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from broker.core.intake import LaneIntake
 from broker.core.lanes import Grant, Lane, LaneEnd, LaneUpdate
 from broker.core.scores import ScoreScale
-from broker.errors import BrokerError, ResourceExhausted
 from broker.gather.attempt import Attempt
 from broker.gather.clock import Timer
 from broker.gather.fabric import Ending, Ref
-from broker.gather.gathering import Gathering, LieReport, Unread, WantedLane
+from broker.gather.gathering import Gathering, LieReport, WantedLane
 from broker.gather.quarantine import Permit, Withheld
 
 SOON = 1.0
 """Seconds after which a provider that was busy may have room again."""
 
-TURN_FRAMES = 256
-TURN_BYTES = 1024 * 1024
-"""Frames of a batch, and about how many bytes, that are read and checked before anything else has its turn: a few
-milliseconds' work."""
+TOLD_SECONDS = 0.2
+"""How long the request hears nothing more of a lane that collects, once it heard how many frames came: what people see
+need not change more often, and a lane of many small batches is not told of as often as it sends."""
 
 
-class OpenLane:
+class OpenLane(Struct, eq=False):
     """A lane until it has ended; then ``on_end`` gets it, once, and nothing of its frames is kept here."""
 
-    __slots__ = ("_attempts", "_ended", "_gathering", "_hedge", "_on_end", "_permit", "_told", "_tried", "wanted")
-
-    def __init__(self, wanted: WantedLane, gathering: Gathering, on_end: Callable[[Lane], None]) -> None:
-        self.wanted = wanted
-        self._ended = False
-        self._gathering = gathering
-        self._on_end = on_end
-        self._permit: Permit | None = None
-        self._tried: list[Ref] = []
-        self._attempts: list[Attempt] = []
-        self._told = False
-        self._hedge: Timer | None = None
+    wanted: WantedLane
+    _gathering: Gathering
+    _on_end: Callable[[Lane], None]
+    _ended: bool = False
+    _permit: Permit | None = None
+    _tried: list[Ref] = []
+    _attempts: list[Attempt] = []
+    _told: int = 0
+    _untold_until: float = -math.inf
+    _hedge: Timer | None = None
 
     def open(self) -> None:
         """Asks the provider, or begins to wait for its push.
@@ -91,7 +87,7 @@ class OpenLane:
             return
         self._permit = permit
         if push is not None:
-            attempt = Attempt(self)
+            attempt = Attempt(self, gathering)
             gathering.fabric.expect(push, attempt)
             attempt.expected = push
             self._attempts.append(attempt)
@@ -108,13 +104,12 @@ class OpenLane:
         elif attempt.offered == 0:
             self._finish(attempt, LaneEnd.TIMED_OUT, "nothing came by the deadline")
         else:
-            self._finish(attempt, LaneEnd.PARTIAL, f"cut by the deadline with {attempt.offered} frames in hand")
+            some = "1 frame" if attempt.offered == 1 else f"{attempt.offered} frames"
+            self._finish(attempt, LaneEnd.PARTIAL, f"cut by the deadline with {some} in hand")
 
     def abandon(self) -> None:
         """The request is over: stops whatever is still running for this lane. Idempotent."""
         self._stop()
-        # They hold the lane: in a circle all of it would stay in memory until the collector comes round.
-        self._attempts = []
         if self._permit is not None:
             self._gathering.conduct.settle(self._permit, None)
             self._permit = None
@@ -124,51 +119,26 @@ class OpenLane:
         query = self._gathering.query
         attempt.intake = LaneIntake(self.wanted.provider, scale, Grant(query.max_frames, query.max_tokens))
 
-    def received(self, attempt: Attempt, data: bytes) -> None:
-        """A batch came."""
-        gathering = self._gathering
-        attempt.bytes += len(data)
-        if attempt.bytes > gathering.lane_bytes:
-            text = f"it sent more than the {gathering.lane_bytes} bytes of a lane"
-            attempt.then(partial(self._failed, attempt, LaneEnd.FAILED, text))
-            return
-        try:
-            gathering.held.take(len(data))
-        except ResourceExhausted as error:
-            attempt.then(partial(self._no_room, attempt, error.message))
-            return
-        attempt.then(partial(self._look_into, attempt, data))
+    def took(self, frames: int) -> None:
+        """An attempt has so many frames now."""
+        now = self._gathering.clock.time()
+        if frames > self._told and now >= self._untold_until:
+            self._told, self._untold_until = frames, now + TOLD_SECONDS
+            self._gathering.on_update(LaneUpdate(self.wanted.provider, None, frames))
 
-    def _look_into(self, attempt: Attempt, data: bytes) -> None:
-        try:
-            frames = self._gathering.read(data)
-        except BrokerError as error:
-            self._failed(attempt, LaneEnd.FAILED, f"a batch could not be read: {error.message}")
-            return
-        count = len(frames)
-        self._take(attempt, frames, 0, max(1, min(TURN_FRAMES, count * TURN_BYTES // max(1, len(data)))))
+    def refused(self, attempt: Attempt) -> None:
+        """A frame showed a lie."""
+        self._finish(attempt, LaneEnd.REFUSED)
 
-    def _take(self, attempt: Attempt, frames: Unread, start: int, size: int) -> None:
-        """Takes some of a batch's frames, and the rest when others have had their turn."""
-        intake = attempt.intake
-        if intake is None:
-            # Stopped since the turn before.
-            return
-        # No more are read than show that there are too many.
-        end = min(len(frames), start + intake.grant.max_frames + 1 - intake.offered)
-        intake.take(frames[start : min(start + size, end)], goes_on=start > 0)
-        if start + size < end:
-            attempt.pause()
-            self._gathering.clock.call_soon(partial(self._take, attempt, frames, start + size, size))
-            return
-        if intake.lie is not None:
-            self._finish(attempt, LaneEnd.REFUSED)
-        elif not self._told and intake.offered > 0:
-            self._told = True
-            self._gathering.on_update(LaneUpdate(self.wanted.provider, None, intake.offered))
-        attempt.resume()
+    def failed(self, attempt: Attempt, end: LaneEnd, message: str) -> None:
+        """An attempt came to nothing: the lane is the other's, or ends with it."""
+        if len(self._attempts) > 1:
+            self._drop(attempt)
+        else:
+            self._finish(attempt, end, message)
 
-    def _no_room(self, attempt: Attempt, message: str) -> None:
+    def no_room(self, attempt: Attempt, message: str) -> None:
+        """A batch found no room in what the request may hold."""
         if self._permit is not None:
             # Others took the room, which proves nothing of the provider.
             self._gathering.conduct.settle(self._permit, None)
@@ -183,11 +153,11 @@ class OpenLane:
         if ending is Ending.COMPLETE:
             self._finish(attempt, LaneEnd.COMPLETE)
         elif ending is Ending.FAILED:
-            self._failed(attempt, LaneEnd.FAILED, message)
+            self.failed(attempt, LaneEnd.FAILED, message)
         elif len(self._attempts) == 1 and self._ask_another():
             self._drop(attempt)
         else:
-            self._failed(attempt, LaneEnd.LOST, message)
+            self.failed(attempt, LaneEnd.LOST, message)
 
     def _ask_first(self) -> None:
         ref, load = self._gathering.fabric.pick(self.wanted.provider, self._tried)
@@ -225,17 +195,10 @@ class OpenLane:
             max_tokens=grant.max_tokens,
             traceparent=self.wanted.traceparent,
         )
-        attempt = Attempt(self, ref, LaneIntake(self.wanted.provider, ref.scale, grant))
+        attempt = Attempt(self, gathering, ref, LaneIntake(self.wanted.provider, ref.scale, grant))
         self._tried.append(ref)
         self._attempts.append(attempt)
         attempt.handle = gathering.fabric.ask(ref, query, gathering.deadline, attempt)
-
-    def _failed(self, attempt: Attempt, end: LaneEnd, message: str) -> None:
-        """An attempt came to nothing: the lane is the other's, or ends with it."""
-        if len(self._attempts) > 1:
-            self._drop(attempt)
-        else:
-            self._finish(attempt, end, message)
 
     def _drop(self, attempt: Attempt) -> None:
         self._attempts.remove(attempt)
@@ -247,6 +210,8 @@ class OpenLane:
             self._hedge = None
         for attempt in self._attempts:
             attempt.stop(self._gathering.fabric)
+        # They hold the lane: in a circle all of it would stay in memory until the collector comes round.
+        self._attempts = []
 
     def _unasked(self, end: LaneEnd, message: str, retry_after: float | None = None) -> None:
         self._conclude(Lane(self.wanted.provider, self.wanted.scale, end, message, retry_after=retry_after), None)
@@ -263,7 +228,7 @@ class OpenLane:
         """Ends the lane; ``attempt`` is the one that it was taken from, None where no one was asked."""
         self._ended = True
         gathering = self._gathering
-        if attempt is not None:
+        if attempt is not None and (lane.slips or lane.lie is not None):
             attempt.reject(lane)
         self._stop()
         sits_out = 0.0

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
-from functools import partial
+from collections.abc import Collection
 
 from msgspec import Struct
 
 from broker.core.scores import ScoreScale
 from broker.errors import Aborted, ResourceExhausted
+from broker.gather.answer import Answer
 from broker.gather.clock import Clock
 from broker.gather.fabric import (
     Ending,
@@ -28,7 +28,7 @@ from broker.gather.fabric import (
 from broker.gather.pushes import Pushes
 from broker.gather.quarantine import SitOuts
 from broker.gather.registry import Registry
-from broker.wire.events import Query, Violation
+from broker.wire.events import Query
 
 REPLACEMENTS = 3
 """How often a replica may be replaced within :data:`REPLACEMENT_WINDOW`."""
@@ -74,7 +74,7 @@ class LocalFabric:
         self._replicas: dict[_Replica, _Offered] = {}
         self._providers: dict[str, dict[InstanceKey, _Offered]] = {}
         self._replacements: dict[_Replica, deque[float]] = {}
-        self._answers: set[_Answer] = set()
+        self._answers: set[Answer] = set()
         self._turn = 0
         self._stopping = False
         self._quiet: asyncio.Event | None = None
@@ -133,16 +133,21 @@ class LocalFabric:
 
     def ask(self, ref: Ref, query: Query, deadline: float, sink: Sink, /) -> Handle:
         """See :meth:`broker.gather.fabric.Fabric.ask`."""
-        answer = _Answer(sink, self._clock, self._answered)
+        answer = Answer(sink, self._answers, self._none_left)
         self._answers.add(answer)
-        offered = self._providers.get(ref.key.provider, {}).get(ref.key)
+        siblings = self._providers.get(ref.key.provider)
+        offered = None if siblings is None else siblings.get(ref.key)
         if offered is None:
             answer.end(Ending.LOST, "the instance was lost before it was asked")
         else:
             self._turn += 1
             offered.turn = self._turn
             answer.instance = offered.instance.ask(query, deadline, answer)
-        answer.asked()
+        # The asker is about to get its handle: what came early follows once it has it.
+        if answer.early:
+            self._clock.call_soon(answer.flush)
+        else:
+            answer.early = None
         return answer
 
     def hold(self, key: PushKey, push: Push, ttl: float, /) -> None:
@@ -168,7 +173,7 @@ class LocalFabric:
 
     def quarantined(self, provider: str, /) -> float:
         """See :meth:`broker.gather.fabric.Fabric.quarantined`."""
-        return self._sit_outs.remaining(provider)
+        return self._sit_outs.remaining(provider) if self._sit_outs.until else 0.0
 
     def instances(self) -> tuple[InstanceStatus, ...]:
         """See :meth:`broker.gather.fabric.Fabric.instances`."""
@@ -204,9 +209,9 @@ class LocalFabric:
         for instance in instances:
             instance.close(stopping())
 
-    def _answered(self, answer: _Answer) -> None:
-        self._answers.discard(answer)
-        if not self._answers and self._quiet is not None:
+    def _none_left(self) -> None:
+        """No answer is open any more."""
+        if self._quiet is not None:
             self._quiet.set()
 
     def _check_flapping(self, replica: _Replica) -> None:
@@ -237,64 +242,3 @@ def _place(instance: Instance) -> tuple[str, str, str, str]:
     """As the keys themselves compare, in a fraction of the time."""
     key = instance.key
     return key.tenant, key.provider, key.instance, key.session
-
-
-class _Answer:
-    """Stands between an instance and the asker's sink, and keeps the port's promises whatever the instance does.
-
-    Until :meth:`Fabric.ask` has returned, what comes is kept; after that it goes through; after the ending or a
-    cancellation nothing does.
-    """
-
-    __slots__ = ("_clock", "_early", "_gone", "_sink", "instance")
-
-    def __init__(self, sink: Sink, clock: Clock, gone: Callable[[_Answer], None]) -> None:
-        self.instance: Handle | None = None
-        self._sink: Sink | None = sink
-        self._clock = clock
-        self._gone = gone
-        self._early: list[Callable[[], None]] | None = []
-
-    def asked(self) -> None:
-        """The asker is about to get its handle: what came early follows once it has it."""
-        if self._early:
-            self._clock.call_soon(self._flush)
-        else:
-            self._early = None
-
-    def batch(self, data: bytes, last: bool, /) -> None:
-        """From the instance."""
-        if self._early is not None:
-            self._early.append(partial(self.batch, data, last))
-        elif self._sink is not None:
-            self._sink.batch(data, last)
-
-    def end(self, ending: Ending, message: str, /) -> None:
-        """From the instance."""
-        if self._early is not None:
-            self._early.append(partial(self.end, ending, message))
-        elif self._sink is not None:
-            sink, self._sink = self._sink, None
-            self._gone(self)
-            sink.end(ending, message)
-
-    def cancel(self) -> None:
-        """From the asker."""
-        # The instance's side of it holds this one: a circle, until it is let go of.
-        instance, self.instance = self.instance, None
-        if self._sink is None:
-            return
-        self._sink = None
-        self._gone(self)
-        if instance is not None:
-            instance.cancel()
-
-    def reject(self, violations: Sequence[Violation], /) -> None:
-        """From the asker."""
-        if self.instance is not None:
-            self.instance.reject(violations)
-
-    def _flush(self) -> None:
-        early, self._early = self._early or [], None
-        for call in early:
-            call()

@@ -29,6 +29,9 @@ from broker.gather.clock import Clock
 SOON = 1.0
 """Seconds after which a provider whose trial was running may be asked again."""
 
+_GOOD = (LaneEnd.COMPLETE, LaneEnd.EMPTY, LaneEnd.PARTIAL)
+_GOOD_OR_NONE = (*_GOOD, None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConductRules:
@@ -50,30 +53,34 @@ class ConductRules:
 
 
 class SitOuts:
-    """Who sits out until when: the fabric's half of quarantine. It expires by itself."""
+    """Who sits out until when: the fabric's half of quarantine. It expires by itself.
+
+    Attributes:
+        until: Moments of the clock, by provider; some may be over.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._until: dict[str, float] = {}
+        self.until: dict[str, float] = {}
 
     def set(self, provider: str, seconds: float) -> None:
         """Lets a provider sit out; a longer time that is running stays."""
         now = self._clock.time()
-        self._until = {name: until for name, until in self._until.items() if until > now}
-        self._until[provider] = max(now + seconds, self._until.get(provider, now))
+        self.until = {name: until for name, until in self.until.items() if until > now}
+        self.until[provider] = max(now + seconds, self.until.get(provider, now))
 
     def lift(self, provider: str) -> None:
         """Lets it sit out no more."""
-        self._until.pop(provider, None)
+        self.until.pop(provider, None)
 
     def remaining(self, provider: str) -> float:
         """Seconds that it still sits out; 0.0: it does not."""
-        until = self._until.get(provider)
+        until = self.until.get(provider)
         if until is None:
             return 0.0
         remaining = until - self._clock.time()
         if remaining <= 0:
-            del self._until[provider]
+            del self.until[provider]
             return 0.0
         return remaining
 
@@ -145,7 +152,8 @@ class Conduct:
 
     def admit(self, provider: str, *, pushed: bool = False) -> Permit | Withheld:
         """Leave to ask a provider, or to wait for what it pushes; to be given to :meth:`settle` when its lane ends."""
-        now, record = self._clock.time(), self._record(provider)
+        now = self._clock.time()
+        record = self._record(provider) if provider in self._records else None
         if record is None:
             return Permit(provider, False, None if pushed else FREE, now)
         trial, circuit = not record.proven, record.circuit
@@ -168,6 +176,9 @@ class Conduct:
             Seconds that the provider has to sit out from now, for a lane that ended ``REFUSED``; 0.0: none, or it
             sits out already.
         """
+        if end in _GOOD_OR_NONE and permit.provider not in self._records:
+            # As nearly always: nothing is remembered of it, and nothing is to be.
+            return 0.0
         record = self._record(permit.provider)
         if record is not None and record.trial is permit:
             record.trial = None
@@ -200,7 +211,7 @@ class Conduct:
         self._record(permit.provider)
 
     def _good(self, permit: Permit, end: LaneEnd | None) -> bool | None:
-        if end in (LaneEnd.COMPLETE, LaneEnd.EMPTY, LaneEnd.PARTIAL):
+        if end in _GOOD:
             return True
         if end is LaneEnd.TIMED_OUT and self._clock.time() - permit.since < self._rules.patience:
             return None

@@ -180,7 +180,10 @@ class Registry:
 
     def in_lane_order(self, names: Iterable[str]) -> list[str]:
         """Names, known or not: the configured ones in the operator's order, then the others by name."""
-        return sorted(names, key=lambda name: (self._place.get(name, len(self._place)), name))
+        ordered = sorted(names)
+        if self._place:
+            ordered.sort(key=lambda name: self._place.get(name, len(self._place)))
+        return ordered
 
     def get(self, provider: str) -> KnownProvider | None:
         """One of them; None: not known."""

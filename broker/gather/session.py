@@ -102,6 +102,7 @@ class ProviderSession:
         last_seen: When it was last heard from, in seconds since the epoch.
         renewing: Whether it was told to make place for a newer session of its replica, and is asked until then.
         state: Where it stands.
+        take: Gives the next event to send; None: there is none now.
     """
 
     def __init__(
@@ -152,6 +153,7 @@ class ProviderSession:
         self._open: dict[str, Asked] = {}
         self._answerable: Container[str] = ()
         self._outbox = Outgoing(outbox_limit, clock, self._open)
+        self.take: Callable[[], Outbound | None] = self._outbox.take
 
     @property
     def in_flight(self) -> int:
@@ -169,7 +171,16 @@ class ProviderSession:
         self.last_seen = self._now()
         match event:
             case Batch() | LaneEnded():
-                return self._answer(event)
+                asked = self._open.get(event.query_id)
+                if asked is None or not asked.sent:
+                    self._not_asked(event)
+                    return False
+                if isinstance(event, Batch):
+                    asked.sink.batch(event.data, False)
+                    # A batch without frames takes nothing of its lane's grant.
+                    return len(event.data) > len(event.query_id) + 2
+                self._forget(asked)
+                asked.sink.end(Ending.FAILED if event.failed else Ending.COMPLETE, event.message)
             case Hello():
                 self._attach(event)
             case Detached():
@@ -180,10 +191,6 @@ class ProviderSession:
                 self.say(Rejection(event.query_id, (Violation(event.reason, event.message),)))
                 return False
         return True
-
-    def take(self) -> Outbound | None:
-        """The next event to send; None: there is none now."""
-        return self._outbox.take()
 
     def ask(self, query: Query, deadline: float, sink: Sink, /) -> Asked:
         """Sends a query; the sink may be ended before this returns."""
@@ -273,21 +280,11 @@ class ProviderSession:
             self._outbox.close(discard=True)
             self.close(error)
 
-    def _answer(self, event: Batch | LaneEnded) -> bool:
-        asked = self._open.get(event.query_id)
-        if asked is None or not asked.sent:
-            if self.state is State.NEW or (self.state is State.DETACHED and event.query_id not in self._answerable):
-                self._out_of_order(event)
-            else:
-                self.say(Rejection(event.query_id, (NOT_OPEN,)))
-            return False
-        if isinstance(event, Batch):
-            asked.sink.batch(event.data, False)
-            # A batch without frames takes nothing of its lane's grant.
-            return len(event.data) > len(event.query_id) + 2
-        self._forget(asked)
-        asked.sink.end(Ending.FAILED if event.failed else Ending.COMPLETE, event.message)
-        return True
+    def _not_asked(self, event: Batch | LaneEnded) -> None:
+        if self.state is State.NEW or (self.state is State.DETACHED and event.query_id not in self._answerable):
+            self._out_of_order(event)
+        else:
+            self.say(Rejection(event.query_id, (NOT_OPEN,)))
 
     def _detach(self, event: Detached) -> None:
         if self.state is not State.OPEN:
@@ -311,7 +308,8 @@ class ProviderSession:
 
     def _forget(self, asked: Asked) -> None:
         del self._open[asked.query_id]
-        self._rest()
+        if self._retired or self.state is State.DETACHED:
+            self._rest()
 
     def _rest(self) -> None:
         """With nothing left to answer, a session that is asked no more is given a while, then ends."""

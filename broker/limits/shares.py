@@ -93,8 +93,8 @@ class Shares:
         Raises:
             ResourceExhausted: As for :meth:`check`; nothing was taken.
         """
-        self.check(holder, amount)
         if amount:
+            self.check(holder, amount)
             self.used += amount
             self._held[holder] = self._held.get(holder, 0) + amount
 
@@ -144,10 +144,13 @@ class Holding:
         Raises:
             ResourceExhausted: There is no room for it; what was taken before stays.
         """
-        spared = min(amount, self._spare)
-        self._shares.take(self._holder, amount - spared)
-        self._spare -= spared
-        self.amount += amount - spared
+        beyond = amount - self._spare
+        if beyond <= 0:
+            self._spare -= amount
+            return
+        self._shares.take(self._holder, beyond)
+        self._spare = 0
+        self.amount += beyond
 
     def reserve(self, amount: int) -> None:
         """Takes what will be needed later, so that it is there then.

@@ -1,7 +1,8 @@
-"""One provider's call while its session lasts: one task reads, and one writes while there is something to write.
+"""One provider's call while its session lasts: one task reads, and one writes.
 
 Thousands of providers that are attached and quiet have one task each, in a read, beside the one that grpc.aio gives the
-call; and a message that comes or goes wakes no task but the one that waits for the core.
+call: the one that writes begins with the first message, and stays from the first query on. A message that comes or goes
+wakes no task but the one that waits for the core.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from broker.rpc.handlers import Serving, ended_early, silent, sized
 from broker.rpc.streams import Stream, slow_consumer
 from broker.rpc.validation import violations_of
 from broker.wire import sessions
-from broker.wire.events import Hello
+from broker.wire.events import Ask, Hello
 
 REJECTED_BYTES = 64 * 1024
 """Of a message that was rejected in a session, and counts for one refusal; a large one takes longer to read."""
@@ -32,6 +33,7 @@ class Attaching:
         "_changed",
         "_context",
         "_failure",
+        "_more",
         "_patience",
         "_serving",
         "_session",
@@ -46,12 +48,13 @@ class Attaching:
         self._stream = stream
         self._serving = serving
         self._told = told
-        # Whoever asks the provider starts its writer; what that logs is the provider's.
+        # Whoever asks the provider may start its writer; what that logs is the provider's.
         self._context = contextvars.copy_context()
         self._changed = Changed()
         self._failure: Exception | None = None
         self._patience: asyncio.TimerHandle | None = None
         self._writing = False
+        self._more: asyncio.Future[None] | None = None
         self._wrote = math.inf
         self._session: ProviderSession
 
@@ -70,7 +73,7 @@ class Attaching:
         loop, seconds = asyncio.get_running_loop(), self._serving.first_message_seconds
         self._patience = loop.call_later(seconds, lambda: session.close(silent(seconds)))
         try:
-            self._stream.start(self._read(attached), "rpc-reader", self._context)
+            self._serving.tasks.start(self._read(attached), "rpc-reader", self._context)
             while session.state is not State.CLOSED:
                 await self._changed.wait()
             while self._writing and self._failure is None:
@@ -89,24 +92,36 @@ class Attaching:
             self._changed.tell()
         if not self._writing:
             self._writing = True
-            self._stream.start(self._write(), "rpc-writer", self._context)
+            if self._more is None:
+                self._serving.tasks.start(self._write(), "rpc-writer", self._context)
+            else:
+                self._more.set_result(None)
         elif self._wrote + self._serving.stall_seconds < asyncio.get_running_loop().time():
             self._failure = error = slow_consumer(self._serving.stall_seconds)
             self._session.close(error)
 
     async def _write(self) -> None:
-        """Writes what there is. It ends with the last of it: a session that has nothing to say keeps no task."""
-        session, stream, time = self._session, self._stream, asyncio.get_running_loop().time
+        """Writes what there is. It ends with the last of it, where the provider was not asked anything yet."""
+        session, stream, loop = self._session, self._stream, asyncio.get_running_loop()
+        asked = False
         try:
-            while (event := session.take()) is not None:
-                self._wrote = time()
-                await stream.write(sessions.attach_response(event, self._told))
-                if session.state is State.CLOSED:
-                    self._changed.tell()
+            while True:
+                while (event := session.take()) is not None:
+                    self._wrote = loop.time()
+                    await stream.write(sessions.attach_response(event, self._told))
+                    asked = asked or isinstance(event, Ask)
+                    if session.state is State.CLOSED:
+                        self._changed.tell()
+                if session.state is State.CLOSED or not asked:
+                    break
+                # Whoever was asked is asked again: to wait costs a fraction of a task for each query.
+                self._more = loop.create_future()
+                self._writing, self._wrote = False, math.inf
+                await self._more
         except Exception as failure:  # noqa: BLE001 - the call ends with it
             self._fail(failure)
         finally:
-            self._writing, self._wrote = False, math.inf
+            self._writing, self._more, self._wrote = False, None, math.inf
             if session.state is State.CLOSED:
                 self._changed.tell()
 

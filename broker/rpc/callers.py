@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from types import TracebackType
 from typing import Any
 
 import grpc.aio
@@ -44,15 +44,43 @@ class Admission:
         expires: When its credential ends, in seconds since the epoch; None: it does not.
     """
 
-    __slots__ = ("caller", "expires", "limit", "method", "presented", "stream")
+    __slots__ = ("caller", "expires", "method", "presented")
 
     def __init__(self, caller: Caller, method: str, presented: Presented, expires: float | None) -> None:
         self.caller = caller
         self.method = method
         self.presented = presented
         self.expires = expires
-        self.stream: Stream | None = None
-        self.limit: asyncio.Timeout | None = None
+
+
+class Watched:
+    """A call while it runs, which is a ``with`` block of its task; :meth:`Callers.watching` makes it."""
+
+    __slots__ = ("_cancelling", "_running", "_task", "admission", "stream")
+
+    def __init__(self, running: set[Watched], admission: Admission, stream: Stream) -> None:
+        task = asyncio.current_task()
+        assert task is not None, "a call runs in a task"
+        self.admission = admission
+        self.stream = stream
+        self._running = running
+        self._task = task
+        self._cancelling = task.cancelling()
+
+    def __enter__(self) -> None:
+        self._running.add(self)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._running.discard(self)
+        # Who cancels the call besides has it cancelled.
+        if self.stream.disowned and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
+            raise _unauthenticated() from None
+
+    def end(self) -> None:
+        """Ends the block, from within, for its credential does not hold any more."""
+        self._running.discard(self)
+        self.stream.disowned = True
+        self._task.cancel()
 
 
 class Callers:
@@ -62,7 +90,7 @@ class Callers:
         """Lets in whom ``authenticator`` knows; ``now`` gives seconds since the epoch."""
         self._authenticator = authenticator
         self._now = now
-        self._running: set[Admission] = set()
+        self._running: set[Watched] = set()
         self._replaced = False
 
     def configure(self, authenticator: Authenticator) -> None:
@@ -99,26 +127,13 @@ class Callers:
         """The tenant that a call is about; see :func:`broker.auth.tenants.tenant_of`."""
         return tenant_of(caller, asked, self._authenticator.tenants)
 
-    @asynccontextmanager
-    async def watching(self, admission: Admission, stream: Stream) -> AsyncIterator[None]:
-        """Has the call ended, from within, when its credential does not hold any more.
+    def watching(self, admission: Admission, stream: Stream) -> Watched:
+        """Has the running task's call ended when its credential does not hold any more: a ``with`` block.
 
         Raises:
             Unauthenticated: It was (``CREDENTIALS``).
         """
-        try:
-            # A time limit that is set when the credential ends, and until then is none.
-            async with asyncio.timeout(None) as limit:
-                admission.stream, admission.limit = stream, limit
-                self._running.add(admission)
-                try:
-                    yield
-                finally:
-                    self._running.discard(admission)
-        except TimeoutError:
-            if not stream.disowned:
-                raise
-            raise _unauthenticated() from None
+        return Watched(self._running, admission, stream)
 
     async def watch(self) -> None:
         """Looks at files and running calls again and again, until it is cancelled."""
@@ -143,20 +158,23 @@ class Callers:
             changed: Whether to judge all of them anew, and not only those that have expired.
         """
         judged = 0
-        for admission in list(self._running):
+        for watched in list(self._running):
+            admission = watched.admission
             if not changed and (admission.expires is None or self._now() < admission.expires):
                 continue
             judged += 1
             if judged % REVIEWED_AT_ONCE == 0:
                 await asyncio.sleep(0)
-            if admission in self._running and (why := self._fault(admission)) is not None:
-                self._end(admission, why)
+            if watched in self._running and (why := self._fault(admission, watched.stream)) is not None:
+                who = admission.caller.subject
+                _refused("running call ended", admission.method, admission.presented, why, subject=who)
+                watched.end()
 
-    def _fault(self, admission: Admission) -> str | None:
+    def _fault(self, admission: Admission, stream: Stream) -> str | None:
         """Why a running call may not go on; None: it may."""
         if admission.method in OPEN:
             return None
-        old, stream = admission.caller, admission.stream
+        old = admission.caller
         try:
             new, admission.expires = self._authenticator.caller(admission.presented, self._now())
         except Refused as refused:
@@ -165,25 +183,17 @@ class Callers:
             return f"it could not be judged: {type(fault).__name__}"
         if (new.tenant, new.subject) != (old.tenant, old.subject) or not may_call(new, admission.method):
             return "role or tenant changed"
-        if stream is not None and not all(name in new.providers for name in stream.claims):
+        if not all(name in new.providers for name in stream.claims):
             return "provider no longer allowed"
         return None
-
-    def _end(self, admission: Admission, why: str) -> None:
-        self._running.discard(admission)
-        _refused("running call ended", admission.method, admission.presented, why, subject=admission.caller.subject)
-        assert admission.stream is not None, "it runs"
-        assert admission.limit is not None, "it runs"
-        admission.stream.disowned = True
-        admission.limit.reschedule(asyncio.get_running_loop().time())
 
 
 def _presented(context: grpc.aio.ServicerContext[Any, Any]) -> Presented:
     certificates = context.auth_context().get("x509_pem_cert", ())
-    values = (value for key, value in context.invocation_metadata() or () if key == "authorization")
+    values = [value for key, value in context.invocation_metadata() or () if key == "authorization"]
     return Presented(
         context.peer(),
-        tuple(value.decode("latin-1") if isinstance(value, bytes) else value for value in values),
+        tuple([value.decode("latin-1") if isinstance(value, bytes) else value for value in values]) if values else (),
         b"".join(certificates),
     )
 

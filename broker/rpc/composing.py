@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import secrets
-import time
 from collections.abc import Mapping, Sequence
 
 from contextbroker.v1 import context_service_pb2 as pb
 from msgspec.structs import replace
-from structlog.contextvars import bound_contextvars
+from structlog.contextvars import bind_contextvars, unbind_contextvars
 
 from broker.core.compose import compose, finish, overhead
 from broker.core.composition import Composition
 from broker.core.counting import BYTES_PER_4
 from broker.core.handles import RankingPlugin
-from broker.core.lanes import Lane
+from broker.core.lanes import Grant, Lane
 from broker.core.packing import room
 from broker.core.plan import rank_lanes
 from broker.core.request import CompositionRequest, Policy
 from broker.core.strategies import PluginStrategy
 from broker.errors import AlreadyExists, FieldViolation, Unavailable
 from broker.gather.tenants import Tenant, Tenants
-from broker.rpc import admission, outcome
+from broker.rpc import admission, outcome, timing
 from broker.rpc.admission import Admitted
+from broker.rpc.answering import Answer
 from broker.rpc.gathering import gather
 from broker.rpc.handlers import Serving, only_message
+from broker.rpc.ids import new_id
 from broker.rpc.large import THREAD_LANES, in_thread_if, is_large
 from broker.rpc.ranking import PluginRanker
 from broker.rpc.recording import Recorder
@@ -35,16 +35,14 @@ from broker.rpc.snapshots import Snapshots
 from broker.rpc.streams import Stream
 from broker.rpc.told import composition_told
 from broker.settings import Config
-from broker.wire.compositions import KINDS, encoded_end, encoded_parts, response_of
+from broker.wire.compositions import KINDS, encoded_end, encoded_parts
 from broker.wire.encoded_audits import encoded_audit
 from broker.wire.requests import ComposeCall
 from broker.wire.updates import Accepted, LaneSource, OpenedLane, accepted_message
 
-THREAD_BYTES = 16 * 1024
-"""From so many bytes on a request is read in a thread: long lists take a microsecond a byte to check."""
-
-LAST_WORD = 0.03
-"""Seconds of the caller's own deadline that are kept to say how an answer ended."""
+THREAD_BYTES = 4 * 1024
+"""From so many bytes on a request is read in a thread: long lists take a microsecond a byte to check, and inline frames
+of a few bytes two."""
 
 DRAIN_RETRY = 1.0
 """Seconds after which another broker, or this one started again, may take the request."""
@@ -73,10 +71,10 @@ class Composer:
         self._serving = serving
         self._config = config
         self._policy = policy
+        self._place = {name: place for place, name in enumerate(policy.lane_order)}
         self._plugins = PluginRanker(policy, config.limits.rank_seconds)
         # Places of their own: those that snapshots hold are never missing where an answer is made.
         self._snapshot_plugins = PluginRanker(policy, config.limits.rank_seconds)
-        self._place = {name: place for place, name in enumerate(policy.lane_order)}
         self._draining = False
 
     @property
@@ -93,89 +91,106 @@ class Composer:
         self._refuse_when_draining()
         data = await only_message(stream, self._serving)
         started = asyncio.get_running_loop().time()
-        with self._serving.quotas.request(stream.caller):
+        taken = self._serving.quotas.request(stream.caller)
+        try:
             self._serving.work()
             read = await in_thread_if(len(data) >= THREAD_BYTES, self._read, data)
             # Frames are values from here on; a caller that reads slowly does not keep their bytes too.
             del data
             await self._answer(stream, read, started)
+        finally:
+            taken.release()
 
     async def _answer(self, stream: Stream, read: Read, started: float) -> None:
         # Asked again, since providers were let go when draining began: better no answer than one without them.
         self._refuse_when_draining()
         tenant = self._tenants.of(stream.caller.tenant)
-        request_id = read[0].request_id or secrets.token_hex(16)
+        call, asked, inline = read
+        request_id = call.request_id or secrets.token_hex(16)
         stream.noted["request_id"] = request_id
         _reserve(tenant, request_id)
+        bind_contextvars(request_id=request_id)
+        answer = Answer(stream)
         try:
-            with bound_contextvars(request_id=request_id):
-                await self._composition(stream, tenant, read, request_id, started)
+            admitted = self._admitted(call, inline, tenant, request_id)
+            grants = [lane.granted(admitted.query) for lane in admitted.wanted]
+            self._serving.quotas.reserve(stream.held, [grant.max_tokens for grant in grants])
+            accepted = Accepted(new_id(), request_id, self._opened(admitted, grants))
+            answer.accept(accepted_message(accepted).SerializeToString())
+            if call.expect_pushes:
+                # Whoever pushes may wait to hear that the request was taken.
+                await answer.flush()
+            await self._composition(stream, answer, tenant, admitted, asked, accepted, started)
         finally:
+            answer.close()
+            unbind_contextvars("request_id")
             tenant.requests.discard(request_id)
 
-    async def _composition(self, stream: Stream, tenant: Tenant, read: Read, request_id: str, started: float) -> None:
-        call, asked, inline = read
-        admitted = admission.admit(
-            call,
-            inline,
-            request_id,
-            tenant.name,
-            self._config,
-            tenant.registry,
-            self._rerankers.names,
-            self._policy,
-        )
-        self._check_feasible(admitted)
-        granted = (lane.granted(admitted.query).max_tokens for lane in admitted.wanted)
-        self._serving.quotas.reserve(stream.held, granted)
-        composition_id = new_id()
-        await stream.send(
-            accepted_message(Accepted(composition_id, request_id, self._opened(admitted))).SerializeToString()
-        )
-        answer_by = self._answer_by(started, stream.deadline)
-        until = self._deadline(started, admitted, answer_by)
-        snapshots = self._snapshots(stream, admitted, until, composition_id, request_id) if call.snapshots else None
-        lanes = [*await gather(stream, tenant, admitted, until, snapshots, self._serving.observing), *inline]
-        gathered = asyncio.get_running_loop().time()
+    async def _composition(
+        self,
+        stream: Stream,
+        answer: Answer,
+        tenant: Tenant,
+        admitted: Admitted,
+        asked: pb.ComposeRequest,
+        accepted: Accepted,
+        started: float,
+    ) -> None:
+        time, call, composition_id = asyncio.get_running_loop().time, admitted.call, accepted.composition_id
+        rerank = admitted.request.rerank
+        rerank_seconds = 0.0 if rerank is None else self._rerankers.seconds(rerank.name)
+        answer_by = timing.answer_by(started, stream.deadline, self._config.limits.answer_margin_seconds)
+        until = timing.collect_until(started, admitted.collect_seconds, answer_by, rerank_seconds)
+        snapshots = self._snapshots(answer, admitted, until, accepted) if call.snapshots else None
+        lanes = await gather(stream, answer, tenant, admitted, until, snapshots, self._serving.observing)
+        lanes += admitted.inline
+        gathered = time()
         stream.held.settle()
         failure = outcome.failure(lanes, call.required_providers, admitted.request.partial_lanes)
         if failure is not None:
             stream.noted["composition_id"] = composition_id
             stream.noted["lanes"] = {lane.provider: outcome.ending(lane) for lane in lanes}
             # What was said of the lanes explains it; a status overtakes what still waits to be written.
-            await stream.flush()
+            await answer.flush()
             raise failure
         large = is_large(lanes)
         with self._serving.observing.tracing.part("compose"):
-            composed_of = await self._composed(
+            composition = await self._composed(
                 self._plugins, lanes, call, admitted.request, answer_by, stream.deadline, large
             )
-        composition = replace(composed_of, composition_id=composition_id, request_id=request_id)
-        composed = asyncio.get_running_loop().time()
-        parts: list[bytes] = []
-        kinds = [kind for kind in KINDS if self._recorder.keeps(kind)]
-        # Each is made when those before are on their way: all may be many; one takes a few milliseconds at most.
-        for part in encoded_parts(composition):
-            await stream.send(part.response())
-            if kept := part.joined(kinds):
-                parts.append(kept)
+        composition = replace(composition, composition_id=composition_id, request_id=accepted.request_id)
+        composed = time()
+        parts = await self._told(answer, composition, large)
         audit = await in_thread_if(len(lanes) >= THREAD_LANES, encoded_audit, composition.summary, composition.usage)
-        recording = asyncio.get_running_loop().time()
-        wait = _record_by(answer_by, stream.deadline)
+        recording = time()
+        wait = timing.record_by(answer_by, stream.deadline)
         state = await self._recorder.record(
             composition, asked, stream.caller, parts, audit, lanes=lanes, until=wait, large=large
         )
-        recorded = asyncio.get_running_loop().time() - recording
+        recorded = time() - recording
         composition = replace(composition, audit_state=state)
-        await stream.send(response_of(encoded_end(composition, audit)))
-        await stream.flush()
+        await answer.part(encoded_end(composition, audit))
+        await answer.flush()
         stages = {
             "gathering": gathered - started,
             "composing": composed - gathered,
-            "sending": asyncio.get_running_loop().time() - composed - recorded,
+            "sending": time() - composed - recorded,
             "recording": recorded,
         }
-        composition_told(self._serving.observing, composition, stages, {lane.provider for lane in inline})
+        composition_told(self._serving.observing, composition, stages, {lane.provider for lane in admitted.inline})
+
+    async def _told(self, answer: Answer, composition: Composition, large: bool) -> list[bytes]:
+        """Tells the parts of a composition but its end; what of them is to be kept on record."""
+        kept: list[bytes] = []
+        kinds = self._recorder.kinds
+        parts = encoded_parts(composition)
+        # Each is made when those before are on their way: all may be many.
+        while (part := await in_thread_if(large, next, parts, None)) is not None:
+            data = part.joined()
+            await answer.part(data)
+            if of_kinds := data if len(kinds) == len(KINDS) else part.joined(kinds):
+                kept.append(of_kinds)
+        return kept
 
     def _read(self, data: bytes) -> Read:
         call, asked = admission.read(data, self._config)
@@ -186,16 +201,28 @@ class Composer:
             text = "this broker was drained or stops, and takes no new requests; ask another one"
             raise Unavailable("DRAINING", text, retry_after=DRAIN_RETRY)
 
-    def _check_feasible(self, admitted: Admitted) -> None:
-        """Refuses what cannot come to an answer, before any provider is asked.
+    def _admitted(self, call: ComposeCall, inline: tuple[Lane, ...], tenant: Tenant, request_id: str) -> Admitted:
+        """A request that may be served; refuses what cannot come to an answer before any provider is asked.
 
         Raises:
+            BrokerError: What :func:`~broker.rpc.admission.admit` raises.
             InvalidArgument: ``BUDGET_TOO_SMALL``.
             Unavailable: ``NO_PROVIDERS``.
         """
+        admitted = admission.admit(
+            call,
+            inline,
+            request_id,
+            tenant.name,
+            self._config,
+            tenant.registry,
+            self._rerankers.names,
+            self._policy,
+        )
         room(admitted.request, overhead(admitted.request, self._policy))
         if not admitted.wanted and not admitted.inline:
-            raise outcome.no_lanes(declined=admitted.call.no_providers)
+            raise outcome.no_lanes(declined=call.no_providers)
+        return admitted
 
     async def _composed(
         self,
@@ -222,48 +249,29 @@ class Composer:
                 reranked = await self._rerankers.rerank(asked, question, plan.candidates, answer_by)
         return await in_thread_if(large, finish, plan, reranked)
 
-    def _answer_by(self, started: float, callers: float | None) -> float | None:
-        """When everything but the answering must be done, by the caller's own deadline; None where it has none."""
-        if callers is None:
-            return None
-        # Two fifths at most: a caller in a hurry wants evidence too, and one that gives 100 ms has 20 of them to spare.
-        return callers - min(self._config.limits.answer_margin_seconds, max(0.0, callers - started) * 0.4)
-
-    def _deadline(self, started: float, admitted: Admitted, answer_by: float | None) -> float:
-        """When collecting ends: the sooner of what the request says and what its caller's own deadline leaves."""
-        end = started + admitted.collect_seconds
-        if answer_by is None:
-            return end
-        asked = admitted.request.rerank
-        # Half at most is kept for a reranker: without evidence it has nothing to do.
-        kept = 0.0 if asked is None else min(self._rerankers.seconds(asked.name), max(0.0, answer_by - started) / 2)
-        return min(end, answer_by - kept)
-
-    def _opened(self, admitted: Admitted) -> tuple[OpenedLane, ...]:
+    def _opened(self, admitted: Admitted, grants: Sequence[Grant]) -> tuple[OpenedLane, ...]:
         inline = admission.inline_grant(self._config)
-        lanes = []
-        for lane in admitted.wanted:
-            grant = lane.granted(admitted.query)
+        lanes = {}
+        for lane, grant in zip(admitted.wanted, grants, strict=True):
             source = LaneSource.ATTACHED if lane.push is None else LaneSource.PUSHED
-            lanes.append(OpenedLane(lane.provider, source, grant.max_frames, grant.max_tokens))
-        lanes += [
-            OpenedLane(lane.provider, LaneSource.INLINE, inline.max_frames, inline.max_tokens)
-            for lane in admitted.inline
-        ]
-        last = len(self._place)
-        return tuple(sorted(lanes, key=lambda lane: (self._place.get(lane.provider, last), lane.provider)))
+            lanes[lane.provider] = OpenedLane(lane.provider, source, grant.max_frames, grant.max_tokens)
+        for name in [lane.provider for lane in admitted.inline]:
+            lanes[name] = OpenedLane(name, LaneSource.INLINE, inline.max_frames, inline.max_tokens)
+        # The order that the composition has them in.
+        names = sorted(lanes)
+        if self._place:
+            names.sort(key=lambda name: self._place.get(name, len(self._place)))
+        return tuple([lanes[name] for name in names])
 
-    def _snapshots(
-        self, stream: Stream, admitted: Admitted, until: float, composition_id: str, request_id: str
-    ) -> Snapshots:
+    def _snapshots(self, answer: Answer, admitted: Admitted, until: float, accepted: Accepted) -> Snapshots:
         call, request = admitted.call, replace(admitted.request, rerank=None)
 
         async def compose(lanes: Sequence[Lane], large: bool) -> Composition:
             composition = await self._composed(self._snapshot_plugins, lanes, call, request, None, until, large)
-            return replace(composition, composition_id=composition_id, request_id=request_id)
+            return replace(composition, composition_id=accepted.composition_id, request_id=accepted.request_id)
 
         return Snapshots(
-            stream,
+            answer,
             [lane.provider for lane in admitted.wanted],
             admitted.inline,
             until,
@@ -279,18 +287,3 @@ def _reserve(tenant: Tenant, request_id: str) -> None:
             "REQUEST_ID_IN_USE", text, violations=[FieldViolation("request_id", "REQUEST_ID_IN_USE", text)]
         )
     tenant.requests.add(request_id)
-
-
-def _record_by(answer_by: float | None, callers: float | None) -> float:
-    """Until when a composition may wait for its record: a store that takes its time must not cost the answer itself."""
-    if answer_by is None or callers is None:
-        return math.inf
-    return callers - min(LAST_WORD, (callers - answer_by) / 2)
-
-
-def new_id() -> str:
-    """An id that sorts by the time it was made at and cannot be guessed: a UUID of version 7 (RFC 9562)."""
-    above, below = divmod(secrets.randbits(74), 1 << 62)
-    number = int(time.time() * 1000) << 80 | 7 << 76 | above << 64 | 2 << 62 | below
-    text = f"{number:032x}"
-    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from functools import partial
 
 import grpc
@@ -76,8 +76,8 @@ class ContextService:
             CONTEXT_SERVICE, {name: handler(name, method, self._serving) for name, method in methods.items()}
         )
 
-    async def _compose(self, stream: Stream) -> None:
-        await self._composer.serve(stream)
+    def _compose(self, stream: Stream) -> Awaitable[None]:
+        return self._composer.serve(stream)
 
     async def _list_providers(self, stream: Stream) -> None:
         await unary(partial(self._providers_of, stream.caller), self._serving)(stream)

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import logging
 
+_HELD_BACK = (
+    # It shows metadata that is not UTF-8, which may be a credential.
+    "Invalid encoding",
+    # A peer left while its status was sent, which is no fault, and the core did not know of it yet.
+    "ExecuteBatchError raised in core",
+)
+"""How lines begin, with a traceback each, that are held back."""
 
-class _WithoutMetadata(logging.Filter):
-    """Holds back the lines, with a traceback each, that show metadata which is not UTF-8: it may be a credential."""
+
+class _HoldsBack(logging.Filter):
+    """Holds back the lines of :data:`_HELD_BACK`."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the line may be written."""
-        return not str(record.msg).startswith("Invalid encoding")
+        return not str(record.msg).startswith(_HELD_BACK)
 
 
-_FILTER = _WithoutMetadata()
+_FILTER = _HoldsBack()
 
 
-def keep_metadata_out() -> None:
+def hold_lines_back() -> None:
     """Holds such lines back from now on, in the whole process; idempotent."""
     logging.getLogger("grpc._cython.cygrpc").addFilter(_FILTER)

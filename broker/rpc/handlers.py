@@ -12,21 +12,21 @@ import secrets
 import time
 import traceback
 from collections.abc import Awaitable, Callable
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
 import grpc.aio
 import structlog
-from structlog.contextvars import bound_contextvars
+from structlog.contextvars import bind_contextvars, unbind_contextvars
 
 from broker.errors import BrokerError, Internal, InvalidArgument, ResourceExhausted
 from broker.rpc.callers import Admission, Callers
-from broker.rpc.observing import Call, Observing
+from broker.rpc.observing import Observing
 from broker.rpc.quotas import Quotas, spread
 from broker.rpc.status import abort
-from broker.rpc.streams import ClientGone, Stream, Tasks
+from broker.rpc.streams import ClientGone, Stream
+from broker.rpc.tasks import Tasks
 from broker.rpc.turns import Turns
 
 log = structlog.get_logger("broker.rpc")
@@ -86,34 +86,33 @@ def handler(name: str, method: Method, serving: Serving) -> grpc.RpcMethodHandle
 
     async def handle(_: object, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
         with serving.observing.call(name, context) as call:
-            await serve(context, call)
-
-    async def serve(context: grpc.aio.ServicerContext[bytes, bytes], call: Call) -> None:
-        try:
-            admission = serving.callers.admit(name, context)
-        except Exception as refused:  # noqa: BLE001 - the shield
-            call.failure = refused if isinstance(refused, BrokerError) else _fault(name)
-            await serving.quotas.pace_stranger(context.peer())
-            await _fail(context, call.failure, serving.stall_seconds)
-            return
-        stream = Stream(
-            context,
-            serving.tasks,
-            caller=admission.caller,
-            held=serving.quotas.held.holding(admission.caller.tenant),
-            stall_seconds=serving.stall_seconds,
-        )
-        call.deadline = stream.deadline
-        try:
+            try:
+                admission = serving.callers.admit(name, context)
+            except Exception as refused:  # noqa: BLE001 - the shield
+                call.failure = refused if isinstance(refused, BrokerError) else _fault(name)
+                await serving.quotas.pace_stranger(context.peer())
+                await _fail(context, call.failure, serving.stall_seconds)
+                return
+            stream = Stream(
+                context,
+                serving.tasks,
+                caller=admission.caller,
+                held=serving.quotas.held.holding(admission.caller.tenant),
+                stall_seconds=serving.stall_seconds,
+            )
+            call.deadline = stream.deadline
             logged = admission.caller.logged
-            with bound_contextvars(**logged) if logged else nullcontext():
+            bind_contextvars(**logged)
+            try:
                 call.failure = await _run(name, method, stream, admission, serving)
-        finally:
-            stream.close()
-        if isinstance(call.failure, ResourceExhausted):
-            await serving.quotas.pace(admission.caller.tenant)
-        if call.failure is not None:
-            await _fail(context, call.failure, serving.stall_seconds)
+            finally:
+                unbind_contextvars(*logged)
+                stream.close()
+            if isinstance(call.failure, ResourceExhausted):
+                await serving.quotas.pace(admission.caller.tenant)
+            if call.failure is not None:
+                await stream.settled()
+                await _fail(context, call.failure, serving.stall_seconds)
 
     # grpc types its handlers for iterators; a coroutine that reads and writes by its context is an untyped form.
     behaviour: Any = handle
@@ -124,10 +123,13 @@ async def _run(name: str, method: Method, stream: Stream, admission: Admission, 
     started = time.monotonic()
     try:
         # The quotas first: a refusal is to cost as little as may be.
-        with serving.quotas.call(name, stream.caller):
-            async with serving.callers.watching(admission, stream):
+        taken = serving.quotas.call(name, stream.caller)
+        try:
+            with serving.callers.watching(admission, stream):
                 await method(stream)
                 await stream.flush()
+        finally:
+            taken.release()
     except ClientGone:
         # The peer is not there to be answered: grpc ends such a call in silence when its handler was cancelled.
         raise asyncio.CancelledError from None

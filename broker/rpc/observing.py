@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import grpc
 import grpc.aio
-from opentelemetry.trace import INVALID_SPAN, Span
+from opentelemetry.trace import Span
 from structlog.contextvars import bound_contextvars
 
 from broker.auth.methods import OPEN
 from broker.errors import BrokerError
 from broker.telemetry.metrics import Metrics
-from broker.telemetry.spans import Tracing, failed, note, trace_id
+from broker.telemetry.spans import Tracing, current_trace, failed, note
 
 UNTRACED = frozenset({*OPEN, "Reflection"})
 """Methods that every probe and tool calls, and that say nothing of any work."""
@@ -30,19 +31,63 @@ _FAULTS = frozenset({"UNKNOWN", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "INTERNAL"
 semantic conventions for gRPC."""
 
 
-@dataclass(slots=True)
 class Call:
-    """What is known of a call while it runs.
+    """What is known of a call while it runs: while it is entered, which ends as the call's handler does.
 
     Attributes:
-        span: Its span.
         failure: What it ends with; None: nothing went wrong so far.
         deadline: Moment on the loop's clock when its caller stops waiting; None: it named none.
     """
 
-    span: Span
-    failure: BrokerError | None = None
-    deadline: float | None = None
+    __slots__ = ("_method", "_metrics", "_span", "_started", "_time", "deadline", "failure")
+
+    def __init__(self, method: str, metrics: Metrics, span: Span | None = None) -> None:
+        """Counts a call in ``metrics`` by its handler's name; a span is told how it ends."""
+        self.failure: BrokerError | None = None
+        self.deadline: float | None = None
+        self._method = method
+        self._metrics = metrics
+        self._span = span
+        self._time = asyncio.get_running_loop().time
+        self._started = 0.0
+
+    def __enter__(self) -> Self:
+        self._started = self._time()
+        self._metrics.call_began(self._method)
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        ended = self._time()
+        code = "OK" if error is None else self._code(error, ended)
+        reason = "" if self.failure is None else self.failure.reason
+        if self._span is not None:
+            _mark(self._span, code, reason)
+        self._metrics.call_ended(self._method, code, reason, ended - self._started)
+
+    def _code(self, error: BaseException, ended: float) -> str:
+        """The status code of a call whose handler raised an error."""
+        if not isinstance(error, (grpc.aio.AbortError, asyncio.CancelledError)):
+            return "UNKNOWN"
+        if self.failure is not None:
+            return self.failure.code
+        if isinstance(error, grpc.aio.AbortError):
+            return "UNKNOWN"
+        # A peer that left, or one that does not even take the error that it was to be told.
+        late = self.deadline is not None and ended >= self.deadline - SLACK
+        return "DEADLINE_EXCEEDED" if late else "CANCELLED"
+
+
+def _mark(span: Span, code: str, reason: str) -> None:
+    if not span.is_recording():
+        return
+    number, _ = grpc.StatusCode[code].value
+    span.set_attribute("rpc.grpc.status_code", number)
+    if reason:
+        note(span, reason=reason)
+    if code in _FAULTS:
+        failed(span, reason or code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,52 +102,23 @@ class Observing:
     metrics: Metrics = field(default_factory=Metrics)
     tracing: Tracing = field(default_factory=Tracing)
 
-    @contextmanager
-    def call(self, method: str, context: grpc.aio.ServicerContext[Any, Any]) -> Iterator[Call]:
+    def call(self, method: str, context: grpc.aio.ServicerContext[Any, Any]) -> AbstractContextManager[Call]:
         """Watches a call while the block runs, which must end as the call's handler does.
 
         Inside, the call's span is the current one, and every line of the log names its trace.
         """
-        if method in UNTRACED:
-            with self._counted(method, Call(INVALID_SPAN)) as call:
-                yield call
-            return
-        with self.tracing.call(method, context.invocation_metadata() or ()) as span:
-            trace = trace_id()
-            with self._counted(method, Call(span)) as call:
-                if not trace:
-                    yield call
-                    return
-                with bound_contextvars(trace_id=trace):
-                    yield call
+        if method not in UNTRACED:
+            metadata = context.invocation_metadata() or ()
+            if self.tracing.concerns(metadata):
+                return self._traced(method, metadata)
+        return Call(method, self.metrics)
 
     @contextmanager
-    def _counted(self, method: str, call: Call) -> Iterator[Call]:
-        time = asyncio.get_running_loop().time
-        started = time()
-        self.metrics.call_began(method)
-        code = "OK"
-        try:
-            yield call
-        except grpc.aio.AbortError:
-            code = "UNKNOWN" if call.failure is None else call.failure.code
-            raise
-        except asyncio.CancelledError:
-            # A peer that left, or one that does not even take the error that it was to be told.
-            late = call.deadline is not None and time() >= call.deadline - SLACK
-            cancelled = "DEADLINE_EXCEEDED" if late else "CANCELLED"
-            code = cancelled if call.failure is None else call.failure.code
-            raise
-        except Exception:
-            code = "UNKNOWN"
-            raise
-        finally:
-            reason = "" if call.failure is None else call.failure.reason
-            if call.span.is_recording():
-                number, _ = grpc.StatusCode[code].value
-                call.span.set_attribute("rpc.grpc.status_code", number)
-            if reason:
-                note(call.span, reason=reason)
-            if code in _FAULTS:
-                failed(call.span, reason or code)
-            self.metrics.call_ended(method, code, reason, time() - started)
+    def _traced(self, method: str, metadata: Iterable[tuple[str, str | bytes]]) -> Iterator[Call]:
+        with self.tracing.call(method, metadata) as span, Call(method, self.metrics, span) as call:
+            trace_id = current_trace().id
+            if not trace_id:
+                yield call
+                return
+            with bound_contextvars(trace_id=trace_id):
+                yield call

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import logging
 import os
 import signal
 import sys
@@ -102,7 +101,7 @@ async def _reload(broker: Broker, reread: Reread | None, again: asyncio.Event) -
         except Exception as fault:  # noqa: BLE001 - the next signal must find someone who listens
             log.error("the configuration could not be read again; the old stays", kind=type(fault).__name__)  # noqa: TRY400
         else:
-            logging.getLogger().setLevel(config.log.level.upper())
+            logs.set_level(config.log.level)
             log.info("the configuration was read again", changed=keys)
         supervisor.tell(supervisor.READY)
 

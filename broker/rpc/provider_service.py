@@ -7,6 +7,7 @@ import contextlib
 import secrets
 import time
 from collections.abc import Iterator
+from itertools import chain
 
 import grpc
 import structlog
@@ -141,10 +142,12 @@ class ProviderService:
             part = read_push_request(message, violations_of)
             if isinstance(part, PushHeader):
                 raise FailedPrecondition("PROTOCOL_ORDER", "a second header came; make a call for each delivery")
-            frames += batch_size(part)
+            size = batch_size(part)
+            frames += size
             if frames > most:
                 raise self._too_many()
-            reading.add(part)
+            if size:
+                reading.add(part)
         return frames
 
     def _too_many(self) -> ResourceExhausted:
@@ -176,6 +179,9 @@ class ProviderService:
 
 def _query_ids() -> Iterator[str]:
     """Names that no one can guess, of 96 bits each. Many are drawn at once: the system takes as long for one."""
-    while True:
-        drawn = secrets.token_hex(12 * 256)
-        yield from (drawn[start : start + 24] for start in range(0, len(drawn), 24))
+    return chain.from_iterable(iter(_drawn, None))
+
+
+def _drawn() -> list[str]:
+    drawn = secrets.token_hex(12 * 256)
+    return [drawn[start : start + 24] for start in range(0, len(drawn), 24)]

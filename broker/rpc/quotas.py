@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Self
 
@@ -100,8 +99,8 @@ class Quotas:
         self._provider_per_second = limits.provider_calls_per_second
         self._provider_rates.configure(limits.provider_calls_per_second)
 
-    def call(self, method: str, caller: Caller) -> AbstractContextManager[object]:
-        """Lets a call begin, and counts it while it lasts: a ``with`` block. Nothing of it was read yet.
+    def call(self, method: str, caller: Caller) -> Holding | Taken:
+        """Lets a call begin, and counts it until it is released: a ``with`` block, too. Nothing of it was read yet.
 
         Args:
             method: The name under which its handler was registered.
@@ -115,10 +114,11 @@ class Quotas:
         holder = caller.connection if method in OPEN else caller.tenant
         provider = _credential(caller) if caller.subject and Role.PROVIDER in caller.roles else None
         now = self._clock()
-        if provider is not None:
-            # Its own bound first: what it is refused there takes nothing of what others of its tenant may call.
-            self._call(self._provider_rates, provider, now, "provider", self._provider_per_second)
-        self._call(self._rates, holder, now, "tenant", self._per_second)
+        # Its own bound first: what it is refused there takes nothing of what others of its tenant may call.
+        if provider is not None and (wait := self._provider_rates.take(provider, now)):
+            raise _too_often("provider", self._provider_per_second, wait)
+        if wait := self._rates.take(holder, now):
+            raise _too_often("tenant", self._per_second, wait)
         if method in _SHED:
             self._memory.check(now)
         if method == "Compose":
@@ -129,7 +129,7 @@ class Quotas:
             return _one(self._health, f"{_host(caller.connection)} {method}")
         if method != "Attach":
             return _one(self._calls, holder)
-        taken = _Taken()
+        taken = Taken()
         try:
             taken.one(self._of_connection, caller.connection)
             if provider is not None:
@@ -139,17 +139,6 @@ class Quotas:
             taken.release()
             raise
         return taken
-
-    def _call(self, rates: Rates, holder: str, now: float, whose: str, per_second: int) -> None:
-        wait = rates.take(holder, now)
-        if wait:
-            key = f"limits.{whose}_calls_per_second"
-            raise ResourceExhausted(
-                "CALL_RATE",
-                f"more than {per_second} calls in a second ({key}); spread them",
-                quota=key,
-                retry_after=wait,
-            )
 
     def reserve(self, held: Holding, tokens: Iterable[int]) -> None:
         """Has room for what a request's lanes may bring, so that what is let in can be answered.
@@ -164,7 +153,7 @@ class Quotas:
         Raises:
             ResourceExhausted: There is no room (``HELD_BYTES``).
         """
-        most = sum(min(granted * BYTES_PER_TOKEN, self._lane_bytes) for granted in tokens)
+        most = sum([min(granted * BYTES_PER_TOKEN, self._lane_bytes) for granted in tokens])
         held.reserve(min(most, self.held.each // RESERVED_PART))
 
     async def pace_stranger(self, connection: str) -> None:
@@ -207,7 +196,7 @@ class Quotas:
         }
 
     def request(self, caller: Caller) -> Holding:
-        """Counts a request while it is answered: a ``with`` block.
+        """Counts a request until it is released: a ``with`` block, too.
 
         Raises:
             ResourceExhausted: The caller has too many in flight (``REQUESTS_IN_FLIGHT``).
@@ -219,6 +208,12 @@ def spread(error: ResourceExhausted, uniform: Callable[[float, float], float] = 
     """Makes many that were refused at once come back at different moments: not sooner, and up to twice as late."""
     if error.retry_after is not None:
         error.retry_after *= uniform(1.0, 2.0)
+
+
+def _too_often(whose: str, per_second: int, wait: float) -> ResourceExhausted:
+    key = f"limits.{whose}_calls_per_second"
+    text = f"more than {per_second} calls in a second ({key}); spread them"
+    return ResourceExhausted("CALL_RATE", text, quota=key, retry_after=wait)
 
 
 def _credential(caller: Caller) -> str:
@@ -244,7 +239,7 @@ def _host(connection: str) -> str:
     return connection.rpartition(":")[0]
 
 
-class _Taken:
+class Taken:
     """One of each of several shares; leaving the ``with`` block gives them back.
 
     An ``ExitStack`` does as much and takes 0.8 kB, of which every session would have one.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import defaultdict
 from dataclasses import dataclass
 
 import structlog
@@ -12,18 +13,21 @@ from contextbroker.v1 import context_service_pb2 as pb
 from broker.auth.caller import Caller
 from broker.core.composition import AuditState, Composition
 from broker.core.lanes import Lane
-from broker.core.sources import source_named
+from broker.core.sources import sources_named
 from broker.errors import Unavailable
 from broker.rpc.large import in_thread_if
 from broker.rpc.observing import Observing
 from broker.store.engine import StoreUnavailable
 from broker.store.store import Store
-from broker.store.values import KeptComposition, KeptFrame, KeptLane
+from broker.store.values import KeptComposition, KeptFrames, KeptLane
+from broker.wire.compositions import KINDS
 from broker.wire.encoded_audits import EncodedAudit
 from broker.wire.records import is_kept, record_head
 
 RETRY_AFTER = 2.0
 """Seconds after which a store that was away may be back."""
+
+_KEPT = {content: tuple([kind for kind in KINDS if is_kept(kind, content=content)]) for content in (True, False)}
 
 log = structlog.get_logger("broker.rpc")
 
@@ -44,9 +48,10 @@ class Recorder:
     content: bool
     observing: Observing
 
-    def keeps(self, kind: str) -> bool:
-        """Whether items of that kind, of those that the answer's parts have, are to be given to :meth:`record`."""
-        return self.store is not None and is_kept(kind, content=self.content)
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of items, of those that the answer's parts have, that are to be given to :meth:`record`."""
+        return () if self.store is None else _KEPT[self.content]
 
     async def record(
         self,
@@ -66,7 +71,7 @@ class Recorder:
             composition: The composition.
             asked: The request as it was sent, without inline lanes.
             caller: Who asked.
-            parts: The answer's parts, encoded, of the kinds that :meth:`keeps` named; none is empty.
+            parts: The answer's parts, encoded, of the :attr:`kinds` that are kept; none is empty.
             audit: The rest of the audit, encoded.
             lanes: What it was made of; the list may be empty afterwards.
             until: Moment on the loop's clock after which its caller cannot be answered in time.
@@ -76,6 +81,7 @@ class Recorder:
             Unavailable: ``AUDIT_UNAVAILABLE``: it could not be recorded, and must be.
         """
         if self.store is None:
+            await in_thread_if(large, _let_go, lanes)
             return AuditState.NOT_KEPT
         kept = await in_thread_if(large, _kept, composition, asked, caller, parts, audit, lanes, self.content)
         began, state = time.monotonic(), AuditState.DEGRADED
@@ -119,22 +125,30 @@ def _kept(
         head=record_head(composition, audit, asked, caller.subject, made_at, content=content),
         parts=tuple(parts),
         lanes=tuple(
-            KeptLane(
-                provider=lane.provider,
-                end=lane.end.value,
-                violation=lane.violation,
-                offered=lane.offered,
-                admitted=lane.admitted,
-                placed=lane.placed,
-                tokens_placed=usage[lane.provider].tokens_placed,
-            )
-            for lane in composition.summary.lanes
+            [
+                KeptLane(
+                    provider=lane.provider,
+                    end=str(lane.end),
+                    violation=lane.violation,
+                    offered=lane.offered,
+                    admitted=lane.admitted,
+                    placed=lane.placed,
+                    tokens_placed=usage[lane.provider].tokens_placed,
+                )
+                for lane in composition.summary.lanes
+            ]
         ),
         frames=_frames(composition, lanes),
     )
 
 
-def _frames(composition: Composition, lanes: list[Lane]) -> tuple[KeptFrame, ...]:
+def _let_go(lanes: list[Lane]) -> None:
+    """Frees lanes one by one, as :func:`_frames` does and for its reason."""
+    while lanes:
+        lanes.pop()
+
+
+def _frames(composition: Composition, lanes: list[Lane]) -> tuple[KeptFrames, ...]:
     """What became of every frame offered, with where those that were admitted say that they come from.
 
     The lanes are let go of one by one: to free all frames of a large request at once takes some milliseconds, in
@@ -143,11 +157,14 @@ def _frames(composition: Composition, lanes: list[Lane]) -> tuple[KeptFrame, ...
     sources: dict[str, dict[str, str]] = {}
     while lanes:
         lane = lanes.pop()
-        sources[lane.provider] = {each.frame.id: source_named(each.frame) for each in lane.candidates}
+        frames = [each.frame for each in lane.candidates]
+        sources[lane.provider] = dict(zip([frame.id for frame in frames], sources_named(frames), strict=True))
+    ids: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for row in composition.audit:
+        ids[row.provider, row.reason].append(row.frame_id)
     none: dict[str, str] = {}
-    return tuple(
-        [
-            KeptFrame(row.provider, row.frame_id, row.reason, sources.get(row.provider, none).get(row.frame_id, ""))
-            for row in composition.audit
-        ]
-    )
+    kept = []
+    for (provider, reason), own in ids.items():
+        source_of = sources.get(provider, none).get
+        kept.append(KeptFrames(provider, reason, own, [source_of(frame_id, "") for frame_id in own]))
+    return tuple(kept)

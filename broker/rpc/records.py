@@ -20,6 +20,7 @@ from broker.rpc.handlers import Method, Serving, only_message, unary
 from broker.rpc.streams import Stream
 from broker.rpc.validation import parsed, violations_of
 from broker.store.engine import StoreUnavailable
+from broker.store.searching import PAGE_SECONDS
 from broker.store.store import Store
 from broker.store.values import Mark
 from broker.wire.batches import report_size
@@ -57,7 +58,7 @@ class Records:
         """By name."""
         return {
             "GetComposition": self._get,
-            "ListCompositions": self._unary(self._list),
+            "ListCompositions": self._listing,
             "ReportAttribution": self._unary(self._report),
             "GetProviderStatistics": self._unary(self._statistics),
         }
@@ -79,11 +80,18 @@ class Records:
         for message in record_messages(head.head, parts):
             await stream.send(message)
 
-    async def _list(self, caller: Caller, data: bytes) -> bytes:
+    async def _listing(self, stream: Stream) -> None:
+        await unary(partial(self._list, stream.caller, stream.deadline), self._serving)(stream)
+
+    async def _list(self, caller: Caller, deadline: float | None, data: bytes) -> bytes:
         request = parsed(pb.ListCompositionsRequest, data)
         tenant, wanted = self._serving.callers.tenant_of(caller, request.tenant), filter_value(request)
         after = _mark(request.page_token)
-        heads, more = await _asked(self._open().page(tenant, wanted, after, request.page_size or PAGE))
+        seconds = PAGE_SECONDS
+        if deadline is not None:
+            # The other half is for what it waits for meanwhile.
+            seconds = min(seconds, (deadline - asyncio.get_running_loop().time()) / 2)
+        heads, more = await _asked(self._open().page(tenant, wanted, after, request.page_size or PAGE, seconds))
         response = pb.ListCompositionsResponse(
             compositions=[pb.CompositionRecord.FromString(head.head) for head in heads],
             next_page_token="" if more is None else _token(more),

@@ -14,7 +14,7 @@ from broker.core.request import Policy
 from broker.core.strategies import PluginStrategy
 from broker.plugins import rerankers, strategies
 from broker.rpc.callers import Callers
-from broker.rpc.core_log import keep_metadata_out
+from broker.rpc.core_log import hold_lines_back
 from broker.rpc.credentials import seal_key
 from broker.rpc.keeping import started, store_of
 from broker.rpc.listening import open_port
@@ -52,7 +52,7 @@ class Broker:
         """
         self.config = config if config is not None else load()
         self.address = self.admin_address = ""
-        keep_metadata_out()
+        hold_lines_back()
         self._credentials = server_credentials(self.config.server)
         self._authenticator = authenticator_of(self.config)
         self._configured = configured_providers(self.config)

@@ -18,8 +18,9 @@ import structlog
 from broker.core.composition import Composition
 from broker.core.lanes import Lane
 from broker.errors import ResourceExhausted
+from broker.rpc.answering import Answer
 from broker.rpc.large import in_thread_if, is_large
-from broker.rpc.streams import ClientGone, Stream
+from broker.rpc.streams import ClientGone
 from broker.wire.snapshots import Snapshot, snapshot_messages
 
 FRAME_SECONDS = 1e-4
@@ -41,7 +42,7 @@ class Snapshots:
     """One request's snapshots.
 
     Args:
-        stream: Whom they are sent to.
+        answer: Whose messages they go between.
         wanted: The lanes that are collected, in lane order.
         inline: Lanes that are there from the start.
         until: Moment on the loop's clock at which collecting ends at the latest.
@@ -51,7 +52,7 @@ class Snapshots:
 
     def __init__(
         self,
-        stream: Stream,
+        answer: Answer,
         wanted: Sequence[str],
         inline: Sequence[Lane],
         until: float,
@@ -59,7 +60,7 @@ class Snapshots:
         is_answer: Callable[[Sequence[Lane]], bool],
         compose: Callable[[Sequence[Lane], bool], Awaitable[Composition]],
     ) -> None:
-        self._stream = stream
+        self._answer = answer
         self._collecting = dict.fromkeys(wanted)
         self._ended = list(inline)
         self._until = until
@@ -106,8 +107,7 @@ class Snapshots:
             messages = snapshot_messages(Snapshot(number, collecting, composition))
             # Each is made when the one before is on its way: all may be many.
             while self._collecting and (message := await in_thread_if(large, next, messages, None)) is not None:
-                await self._stream.flush()
-                await self._stream.send(message)
+                await self._answer.snapshot(message)
             await asyncio.sleep(RESTS * took)
 
 

@@ -1,6 +1,6 @@
 """One call as the services see it: whole messages of bytes in, whole messages of bytes out, both bounded.
 
-grpc.aio leaves four things to its user, and this module is where they are kept:
+grpc.aio leaves five things to its user, and this module is where they are kept:
 
 * A read that is cancelled breaks the stream (and lets the core write into freed memory): one task reads, nothing ever
   cancels it, and it ends by itself when the call does.
@@ -9,13 +9,14 @@ grpc.aio leaves four things to its user, and this module is where they are kept:
   full inbox stops the reader, and a full outbox holds its sender up to ``stall_seconds``. What a peer that reads
   nothing keeps after that, for as long as its connection lasts, is the one message that the core has in hand.
 * A peer that was killed shows itself in a write as an error of the core's own: it becomes :class:`ClientGone`.
+* A status that overtakes the head of the answer is lost, and the peer hears nothing: whoever ends a call with an error
+  waits until it is :meth:`Stream.settled`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
-from contextvars import Context
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import grpc.aio
@@ -24,6 +25,7 @@ from broker.auth.caller import Caller
 from broker.errors import PermissionDenied, ResourceExhausted
 from broker.gather.changed import Changed
 from broker.limits.shares import Holding
+from broker.rpc.tasks import Tasks
 
 INBOX = 4
 INBOX_BYTES = 128 * 1024
@@ -66,24 +68,6 @@ class Core(Protocol):
         """Seconds until the call's deadline, by the wall clock."""
 
 
-class Tasks:
-    """The tasks that read and write for calls, so that a stop can wait for the last of them."""
-
-    def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def start(self, work: Coroutine[Any, Any, None], name: str, context: Context | None = None) -> None:
-        """Runs ``work`` as a task of its own, held until it ends; None: in a copy of the current context."""
-        task = asyncio.create_task(work, name=name, context=context)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def wait(self, seconds: float) -> None:
-        """Returns when all have ended, or after ``seconds``."""
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=seconds)
-
-
 class Stream:
     """A call's messages.
 
@@ -118,8 +102,8 @@ class Stream:
         self._outbox: list[bytes] = []
         self._unwritten = 0
         self._opened = False
+        self._opening = False
         self._wrote = Changed()
-        self._wrote_all = Changed()
         self._wrote_at = 0.0
         self._writing = False
         self._gone = False
@@ -138,10 +122,6 @@ class Stream:
                 "have the operator allow the name",
             )
         self.claims = (*self.claims, provider)
-
-    def start(self, work: Coroutine[Any, Any, None], name: str, context: Context) -> None:
-        """Runs ``work`` as a task that may outlast the call's own: one that reads or writes is never cancelled."""
-        self._tasks.start(work, name, context)
 
     async def read(self) -> bytes | None:
         """The next message, as the core gives it; None once the caller has ended its side, or the call is over.
@@ -188,7 +168,8 @@ class Stream:
                 return None
             if not await self._arrived.wait(seconds):
                 raise TimeoutError
-        self._taken.tell()
+        if self._taken.waiting:
+            self._taken.tell()
         message = self._inbox.pop(0)
         self._unread -= len(message)
         return message
@@ -207,6 +188,11 @@ class Stream:
         except Exception:  # noqa: BLE001 - the core says in many ways that a peer is gone
             raise ClientGone from None
 
+    def open(self) -> None:
+        """Has the head of the answer sent, so that the first message need not wait for it."""
+        if not self._opened:
+            self._begin_to_write()
+
     async def send(self, message: bytes) -> None:
         """Queues a message, waiting for room.
 
@@ -214,16 +200,35 @@ class Stream:
             ClientGone: The peer is not there.
             ResourceExhausted: Nothing was taken for ``stall_seconds`` (``SLOW_CONSUMER``).
         """
-        await self._until(OUTBOX - 1, self._wrote)
+        await self.room()
+        self.post(message)
+
+    @property
+    def full(self) -> bool:
+        """Whether there is no room for one more message."""
+        return self._unwritten >= OUTBOX
+
+    async def room(self) -> None:
+        """Returns when there is room for one more message; raises like :meth:`send`."""
+        if self._gone or self._unwritten >= OUTBOX:
+            await self._until(OUTBOX - 1)
+
+    def post(self, message: bytes) -> None:
+        """Queues a message for which there is :meth:`room`."""
         self._outbox.append(message)
         self._unwritten += len(message) + _PREFIX
-        if not self._writing:
-            self._writing = True
-            self._tasks.start(self._write(), "rpc-writer")
+        self._begin_to_write()
 
     async def flush(self) -> None:
         """Returns when everything queued was handed to the transport; raises like :meth:`send`."""
-        await self._until(0, self._wrote_all)
+        if self._gone or self._unwritten:
+            await self._until(0)
+
+    async def settled(self) -> None:
+        """Returns when no head of the answer is on its way, or after ``stall_seconds``; once the stream is closed."""
+        while self._opening:
+            if not await self._wrote.wait(self._stall_seconds):
+                return
 
     def close(self) -> None:
         """No more is read, written or held. Tasks that wait for the core end when the call does; idempotent."""
@@ -232,12 +237,10 @@ class Stream:
         self.held.release()
         self._taken.tell()
 
-    async def _until(self, unwritten: int, wrote: Changed) -> None:
-        """Returns when at most so many bytes wait. The time allowed starts again whenever a message was taken.
+    async def _until(self, unwritten: int) -> None:
+        """Returns when at most so many bytes wait, prefixes included.
 
-        Args:
-            unwritten: Bytes, prefixes included.
-            wrote: Is told when so few may wait.
+        The time allowed starts again whenever a message was taken.
         """
         since: float | None = None
         while self._unwritten > unwritten and not self._gone:
@@ -246,7 +249,7 @@ class Stream:
             left = since + self._stall_seconds - now
             if left <= 0:
                 raise slow_consumer(self._stall_seconds)
-            await wrote.wait(left)
+            await self._wrote.wait(left)
         if self._gone:
             raise ClientGone
 
@@ -270,27 +273,35 @@ class Stream:
     async def _open(self) -> None:
         """Sends the head of the answer, once."""
         if not self._opened:
-            self._opened = True
-            await self._context.send_initial_metadata(())
+            self._opened = self._opening = True
+            try:
+                await self._context.send_initial_metadata(())
+            finally:
+                self._opening = False
+                self._wrote.tell()
+
+    def _begin_to_write(self) -> None:
+        if not self._writing:
+            self._writing = True
+            self._tasks.start(self._write(), "rpc-writer")
 
     async def _write(self) -> None:
         """Writes what is queued. It ends with the last of it: a session that has nothing to say keeps no task."""
         time = asyncio.get_running_loop().time
         try:
             # By itself, for it passes where a peer takes no message: a status cannot be sent while it waits with one.
-            await self._open()
+            if not self._opened and not self._closed:
+                await self._open()
             while self._outbox and not self._closed:
                 message = self._outbox.pop(0)
                 await self._context.write(message)
                 self._unwritten -= len(message) + _PREFIX
                 self._wrote_at = time()
-                self._wrote.tell()
-                if not self._unwritten:
-                    self._wrote_all.tell()
+                if self._wrote.waiting:
+                    self._wrote.tell()
         except Exception:  # noqa: BLE001 - the core says in many ways that a peer is gone
             self._gone = True
         finally:
             self._writing = False
             self._outbox.clear()
             self._wrote.tell()
-            self._wrote_all.tell()

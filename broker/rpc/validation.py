@@ -100,6 +100,8 @@ def check(message: Message) -> None:
 def violations_of(message: Message) -> list[FieldViolation]:
     """The constraints that a message breaks, in the schema's order; see :data:`MAX_VIOLATIONS`."""
     found = _validator.collect_violations(message)
+    if not found:
+        return []
     violations = [_violation(each) for each in found[:MAX_VIOLATIONS]]
     if len(found) > MAX_VIOLATIONS:
         violations.append(FieldViolation("", "MORE", f"and {len(found) - MAX_VIOLATIONS} more violations"))

@@ -6,7 +6,7 @@ connection of a pool is the engine's business, and everything that can go wrong 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
 from sqlalchemy import Connection
@@ -29,11 +29,11 @@ class Engine(Protocol):
     def name(self) -> str:
         """What it is and where, for people; no secret is in it."""
 
-    async def run(self, work: Callable[[Connection], T], *, write: bool, patient: bool = False) -> T:
-        """Runs ``work`` in one transaction, which is committed when this returns.
+    def run(self, work: Callable[[Connection], T], *, write: bool, patient: bool = False) -> Awaitable[T]:
+        """Runs ``work`` in one transaction, which is committed when what is awaited returns.
 
         Args:
-            work: Called once. What it raises is raised here, after a rollback.
+            work: Called once. What it raises is raised there, after a rollback.
             write: Whether it changes anything.
             patient: Whether it may take as long as it needs once it has begun.
 

@@ -2,27 +2,30 @@
 
 A row for every frame would cost more than all else that is kept together. So the frames are packed into one value, with
 those of one provider that had one fate together; and a composition's fingerprints say what a search may hope to find in
-it: four bytes for every name of a frame, and for every fate that a provider's frames had. Three of them are the name's,
-and the last says whether such a frame was placed. They are sought as bytes in the midst of bytes, as any engine can;
-by chance they may be there for nothing, so who is found by its fingerprints is unpacked and looked at.
+it: eight bytes for every name that frames of one provider and one fate have. Two of them are the provider's, four the
+name's, one says whether such a frame was placed, and the last why it was not. Whatever is known of a frame that is
+sought, it is a part of a fingerprint without a gap: its name, with the provider before it and the fate behind it where
+they are known. It is sought as bytes in the midst of bytes, as any engine can; by chance they may be there for nothing,
+so who is found by its fingerprints is unpacked and looked at.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import lru_cache
 from zlib import crc32
 
 from msgspec import msgpack
 
 from broker.core.records import Filter, path_of
-from broker.store.values import KeptFrame
+from broker.store.values import KeptFrames
 
 Group = tuple[str, str, list[str]]
 """Provider, reason (empty: they were placed), and of each frame its id and its source, one after the other."""
 
-NAME_BYTES = 3
-"""Bytes of a fingerprint that are the name's."""
+ANY = ""
+"""A name that every frame has, for a search that names none."""
 
 _encode = msgpack.Encoder().encode
 _decode = msgpack.Decoder(list[Group]).decode
@@ -33,17 +36,16 @@ def same_text(value: str) -> str:
     return value.replace("\x00", "\ufffd")
 
 
-def grouped(frames: Iterable[KeptFrame]) -> list[Group]:
-    """Frames by provider and fate, each group in their order."""
-    groups: dict[tuple[str, str], list[str]] = {}
-    for frame in frames:
-        fate = (frame.provider, frame.reason)
-        texts = groups.get(fate)
-        if texts is None:
-            texts = groups[fate] = []
-        texts.append(same_text(frame.frame_id))
-        texts.append(same_text(frame.source))
-    return [(provider, reason, texts) for (provider, reason), texts in groups.items()]
+def grouped(frames: Iterable[KeptFrames]) -> list[Group]:
+    """Frames as every engine can hold them."""
+    groups = []
+    for each in frames:
+        texts = [""] * (2 * len(each.ids))
+        texts[::2], texts[1::2] = each.ids, each.sources
+        if "\x00" in "".join(texts):
+            texts = [same_text(text) for text in texts]
+        groups.append((each.provider, each.reason, texts))
+    return groups
 
 
 def packed(groups: Sequence[Group]) -> bytes:
@@ -53,33 +55,30 @@ def packed(groups: Sequence[Group]) -> bytes:
 
 def fingerprints(groups: Iterable[Group]) -> bytes:
     """What may be found among frames, as :func:`sought` seeks it."""
-    placed: set[str] = set()
-    left_out: set[str] = set()
+    names: list[str] = []
+    others = []
     for provider, reason, texts in groups:
-        names = left_out if reason else placed
-        names.update(texts[::2])
-        names |= _documents({source or frame_id for frame_id, source in _pairs(texts)})
-        names |= {f"{provider}\0{reason}", f"\0{reason}", f"{provider}\0", "\0"}
-    prints = _prints(placed, placed=True) | _prints(left_out, placed=False)
-    return struct.pack(f"<{len(prints)}I", *prints)
+        documents = _documents([source or frame_id for frame_id, source in _pairs(texts)])
+        own = [ANY, *texts[::2], *documents]
+        names += own
+        others.append(_nameless(provider, reason, placed=not reason) * len(own))
+    return _prints(names, b"".join(others))
 
 
 def sought(wanted: Filter) -> Iterator[list[bytes]]:
     """Of each of these lists, one is among the fingerprints of every composition that was offered such a frame."""
-    fate = wanted.placed
-    if fate is None and wanted.reason:
-        fate = False
     names: list[set[str]] = []
     if wanted.frame_id:
         names.append({same_text(wanted.frame_id)})
     if wanted.document:
         document = same_text(wanted.document)
         names.append({document} | _documents([document]))
-    if wanted.provider or wanted.reason or wanted.placed is not None:
-        names.append({f"{same_text(wanted.provider)}\0{same_text(wanted.reason)}"})
-    for any_of in names:
-        prints = [struct.pack("<I", each) for each in _prints(any_of, placed=bool(fate))]
-        yield prints if fate is not None else [each[:NAME_BYTES] for each in prints]
+    start = 0 if wanted.provider else 2
+    end = 8 if wanted.reason else 6 if wanted.placed is None else 7
+    nameless = _nameless(same_text(wanted.provider), same_text(wanted.reason), placed=bool(wanted.placed))
+    for any_of in names or [{ANY}]:
+        prints = _prints(any_of, nameless * len(any_of))
+        yield [prints[at + start : at + end] for at in range(0, len(prints), 8)]
 
 
 def offered(data: bytes, wanted: Filter) -> bool:
@@ -124,7 +123,19 @@ def _documents(sources: Iterable[str]) -> set[str]:
     return {source.partition("#")[0].rstrip("/").rpartition("/")[2] for source in sources}
 
 
-def _prints(names: Iterable[str], *, placed: bool) -> set[int]:
-    """The fingerprint of each name, little-endian."""
-    fate = placed << 8 * NAME_BYTES
-    return {crc32(name.encode()) & 0xFFFFFF | fate for name in names}
+@lru_cache(maxsize=1024)
+def _nameless(provider: str, reason: str, *, placed: bool) -> bytes:
+    """A fingerprint without its name."""
+    return struct.pack("<H4xBB", crc32(provider.encode()) & 0xFFFF, placed, crc32(reason.encode()) >> 8 & 0xFF)
+
+
+def _prints(names: Collection[str], nameless: bytes) -> bytes:
+    """The fingerprint of each name, put into those that have none yet. There is no NUL in a name."""
+    if not names:
+        return b""
+    found = struct.pack(f"<{len(names)}I", *map(crc32, "\0".join(names).encode().split(b"\0")))
+    prints = bytearray(nameless)
+    for n in range(4):
+        # The same byte of every name at once.
+        prints[2 + n :: 8] = found[n::4]
+    return bytes(prints)

@@ -20,6 +20,8 @@ from sqlalchemy import (
     Text,
 )
 
+from broker.store.values import Head
+
 METADATA = MetaData()
 
 COMPOSITIONS = Table(
@@ -39,6 +41,9 @@ COMPOSITIONS = Table(
     # Retention reads over all tenants.
     Index("compositions_by_age", "made_at"),
 )
+
+HEAD = tuple(COMPOSITIONS.c[name] for name in Head.__struct_fields__)
+"""The columns of a :class:`~broker.store.values.Head`, in its order."""
 
 
 def _of_composition(*others: Column[int] | Column[str] | Column[bool], name: str) -> Table:

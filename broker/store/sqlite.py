@@ -3,7 +3,8 @@
 Write-ahead logging, so that whoever reads does not wait for whoever writes: reading has a connection and a thread of
 its own. (In memory there is one of both.) ``synchronous`` is FULL unless configured otherwise: a commit that has
 returned outlives the power too, not only the process. A transaction that writes says so at its start (BEGIN IMMEDIATE):
-one that begins to write half-way can be refused whatever the timeout.
+one that begins to write half-way can be refused whatever the timeout. Transactions are the driver's: SQLAlchemy is told
+of one that lasts as long as its connection, since all that it does when one begins and ends takes longer than the rest.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
-from sqlalchemy import Connection, create_engine, event
+from sqlalchemy import Connection, create_engine
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from sqlalchemy.pool import StaticPool
 
@@ -48,11 +49,11 @@ class SqliteEngine:
         """Where it is."""
         return "SQLite in memory" if self._file is None else f"SQLite {self._file}"
 
-    async def run(self, work: Callable[[Connection], T], *, write: bool, patient: bool = False) -> T:
+    def run(self, work: Callable[[Connection], T], *, write: bool, patient: bool = False) -> Awaitable[T]:
         """See :meth:`broker.store.engine.Engine.run`; what writes is always waited for."""
         owner = self._writer if write else self._reader
         # What has begun in the thread is committed there, whether or not anyone still waits for it.
-        return await owner.thread.run(owner.run, work, write, patient)
+        return owner.thread.run(owner.run, work, write, patient)
 
     async def close(self) -> None:
         """Waits for what runs, then closes the file; idempotent."""
@@ -69,20 +70,18 @@ class _Owner:
         self._wait_seconds = wait_seconds
         self._synchronous = synchronous
         self._connection: Connection | None = None
-        self._writes = False
+        self._driver: sqlite3.Connection | None = None
         self._read_until: float | None = None
         self._opened: tuple[int, int] | None = None
         self.thread = Worker("store")
         # Errors show what was to be kept unless told not to.
         self._engine = create_engine("sqlite://", creator=self._connect, poolclass=StaticPool, hide_parameters=True)
-        event.listen(self._engine, "begin", self._begin)
 
     def run(self, work: Callable[[Connection], T], write: bool, patient: bool) -> T:
-        self._writes = write
         self._read_until = None if write or patient else time.monotonic() + self._wait_seconds
         try:
-            done = self._in_transaction(work)
-        except (DataError, IntegrityError):
+            done = self._in_transaction(work, "BEGIN IMMEDIATE" if write else "BEGIN")
+        except (DataError, IntegrityError, sqlite3.DataError, sqlite3.IntegrityError):
             # A fault in what is to be kept, not of the database.
             raise
         except DBAPIError as error:
@@ -97,16 +96,22 @@ class _Owner:
         self._let_go()
         self._engine.dispose()
 
-    def _in_transaction(self, work: Callable[[Connection], T]) -> T:
-        if self._connection is None:
-            self._connection = self._engine.connect()
+    def _in_transaction(self, work: Callable[[Connection], T], begin: str) -> T:
         try:
-            with self._connection.begin():
-                return work(self._connection)
+            if self._connection is None:
+                self._connection = self._engine.connect()
+                self._connection.begin()
+            driver = self._driver
+            assert driver is not None, "it is connected"
+            # As scripts are, it is done in one step: other threads are let in once, and not before each part of it.
+            driver.executescript(begin)
+            done = work(self._connection)
+            driver.commit()
         except BaseException:
             # In whatever state it is now, the next transaction begins with another.
             self._let_go()
             raise
+        return done
 
     def _let_go(self) -> None:
         connection, self._connection = self._connection, None
@@ -139,12 +144,8 @@ class _Owner:
             connection.execute(f"PRAGMA {pragma}")
         connection.set_progress_handler(self._too_long, STEPS)
         self._opened = None if self._file is None else _identity(self._file)
+        self._driver = connection
         return connection
-
-    def _begin(self, connection: Connection) -> None:
-        driver = connection.connection.driver_connection
-        assert driver is not None, "it was just opened"
-        driver.execute("BEGIN IMMEDIATE" if self._writes else "BEGIN")
 
     def _too_long(self) -> bool:
         """Whether what runs has had its time: a search through everything must not keep others waiting."""

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 from msgspec import msgpack
 from msgspec.structs import astuple
-from sqlalchemy import Connection, Dialect, Select, Table, and_, delete, exists, func, or_, select, tuple_
+from sqlalchemy import Column, Connection, Select, Table, and_, delete, func, or_, select, tuple_
 from sqlalchemy.dialects import postgresql, sqlite
 
-from broker.core.records import Filter, Observation, ProviderStatistics
+from broker.core.records import Observation, ProviderStatistics
 from broker.store import frames
 from broker.store.frames import same_text
-from broker.store.schema import ATTRIBUTIONS, COMPOSITIONS, LANES
-from broker.store.values import Head, KeptComposition, Mark
+from broker.store.inserting import insert_all
+from broker.store.schema import ATTRIBUTIONS, COMPOSITIONS, HEAD, LANES
+from broker.store.values import Head, KeptComposition
 
 NOT_ASKED = ("ABSENT", "QUARANTINED")
 LATE = ("TIMED_OUT", "PARTIAL")
@@ -31,7 +31,7 @@ def record(connection: Connection, *kept: KeptComposition) -> None:
     """Keeps compositions, all of them or none.
 
     Raises:
-        IntegrityError: One is kept already, or names a lane twice.
+        IntegrityError: One is kept already, or names a lane twice; SQLAlchemy's, or from SQLite the driver's own.
     """
     compositions: list[tuple[object, ...]] = []
     lanes: list[tuple[object, ...]] = []
@@ -53,60 +53,25 @@ def record(connection: Connection, *kept: KeptComposition) -> None:
             )
         )
         lanes.extend([(tenant, composition_id, *astuple(lane)) for lane in each.lanes])
-    _insert_all(connection, COMPOSITIONS, compositions)
-    _insert_all(connection, LANES, lanes)
+    insert_all(connection, COMPOSITIONS, compositions, short=False)
+    insert_all(connection, LANES, lanes, short=True)
 
 
 def head(connection: Connection, tenant: str, composition_id: str) -> Head | None:
     """A composition without its parts; None: the tenant has none of that id."""
-    named = COMPOSITIONS.c.composition_id == same_text(composition_id)
-    row = connection.execute(_heads(tenant).where(named)).first()
+    row = connection.execute(_one(HEAD, tenant, composition_id)).first()
     return None if row is None else Head(*row)
 
 
 def parts(connection: Connection, tenant: str, composition_id: str) -> list[bytes]:
     """A composition's parts, in order."""
-    data = connection.execute(_one(COMPOSITIONS.c.parts, tenant, composition_id)).scalar()
+    data = connection.execute(_one([COMPOSITIONS.c.parts], tenant, composition_id)).scalar()
     return [] if data is None else _parts(data)
-
-
-def heads(connection: Connection, tenant: str, wanted: Filter, after: Mark | None, limit: int) -> list[Head]:
-    """A page of a tenant's compositions, newest first.
-
-    Args:
-        connection: Where.
-        tenant: Whose.
-        wanted: Which.
-        after: Where the page before ended; None: from the newest.
-        limit: How many at most.
-    """
-    of = COMPOSITIONS.c
-    statement = _heads(tenant)
-    if wanted.made_from is not None:
-        statement = statement.where(of.made_at >= wanted.made_from)
-    if wanted.made_before is not None:
-        statement = statement.where(of.made_at < wanted.made_before)
-    if after is not None:
-        ended_at = (after.made_at, same_text(after.composition_id))
-        statement = statement.where(tuple_(of.made_at, of.composition_id) < ended_at)
-    if wanted.provider and not wanted.about_frames:
-        lane = LANES.c
-        statement = statement.where(
-            exists().where(
-                lane.tenant == of.tenant,
-                lane.composition_id == of.composition_id,
-                lane.provider == same_text(wanted.provider),
-            )
-        )
-    newest_first = statement.order_by(of.made_at.desc(), of.composition_id.desc())
-    if wanted.about_frames:
-        return _offered(connection, newest_first, wanted, limit)
-    return [Head(*row) for row in connection.execute(newest_first.limit(limit))]
 
 
 def placed(connection: Connection, tenant: str, composition_id: str) -> set[tuple[str, str]]:
     """Provider and id of every frame that a composition placed, ids as :func:`same_text` gives them."""
-    data = connection.execute(_one(COMPOSITIONS.c.frames, tenant, composition_id)).scalar()
+    data = connection.execute(_one([COMPOSITIONS.c.frames], tenant, composition_id)).scalar()
     return set() if data is None else frames.placed(data)
 
 
@@ -222,50 +187,11 @@ def _statistics(row: dict[str, Any]) -> ProviderStatistics:
     return ProviderStatistics(provider=provider, **{name: int(value) for name, value in row.items()})
 
 
-def _heads(tenant: str) -> Select[Any]:
+def _one(columns: Sequence[Column[Any]], tenant: str, composition_id: str) -> Select[Any]:
     of = COMPOSITIONS.c
-    return select(of.composition_id, of.request_id, of.subject, of.made_at, of.strategy, of.head).where(
-        of.tenant == tenant
-    )
-
-
-def _one(column: Any, tenant: str, composition_id: str) -> Select[Any]:
-    of = COMPOSITIONS.c
-    return select(column).where(of.tenant == tenant, of.composition_id == composition_id)
-
-
-def _offered(connection: Connection, statement: Select[Any], wanted: Filter, limit: int) -> list[Head]:
-    """The first of a statement's compositions that were offered a frame of which all of a filter is true."""
-    of = COMPOSITIONS.c
-    statement = statement.add_columns(of.frames)
-    # Where bytes stand in others, from 1: each engine's own.
-    position = func.pg_catalog.position if connection.dialect.name == "postgresql" else func.instr
-    for prints in frames.sought(wanted):
-        statement = statement.where(or_(*(position(of.fingerprints, each) > 0 for each in prints)))
-    found: list[Head] = []
-    # One after the other: how many must be looked at is known once enough are found.
-    streamed = {"stream_results": True, "max_row_buffer": limit}
-    with connection.execute(statement, execution_options=streamed) as rows:
-        for *head, data in rows:
-            if frames.offered(data, wanted):
-                found.append(Head(*head))
-                if len(found) == limit:
-                    break
-    return found
+    return select(*columns).where(of.tenant == tenant, of.composition_id == same_text(composition_id))
 
 
 def _insert(connection: Connection, table: Table) -> Any:
     """An INSERT that may say what to do where the row is there: each engine's own, of one form."""
     return postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)
-
-
-def _insert_all(connection: Connection, table: Table, rows: list[tuple[object, ...]]) -> None:
-    """Inserts rows, each a value for every column in the table's order: by the driver, which is half of the time."""
-    if rows:
-        connection.exec_driver_sql(_inserting(table, connection.dialect), rows)
-
-
-@lru_cache(maxsize=16)
-def _inserting(table: Table, dialect: Dialect) -> str:
-    """The statement that inserts into a table, as a driver takes it."""
-    return str(table.insert().compile(dialect=dialect))

@@ -27,20 +27,20 @@ class KeptLane(Struct, frozen=True, gc=False, kw_only=True):
     tokens_placed: int = 0
 
 
-class KeptFrame(Struct, frozen=True, gc=False):
-    """What became of one offered frame.
+class KeptFrames(Struct, frozen=True, gc=False):
+    """What became of offered frames: those of one provider that had one fate.
 
     Attributes:
-        provider: Whose it is.
-        frame_id: As sent; may be empty, and may come twice.
-        reason: Why it was left out; empty: it was placed.
-        source: Where it says that it comes from, such as a file's URI; empty: it does not.
+        provider: Whose they are.
+        reason: Why they were left out; empty: they were placed.
+        ids: As sent; one may be empty, and may come twice.
+        sources: Where each says that it comes from, such as a file's URI; empty: it does not.
     """
 
     provider: str
-    frame_id: str
     reason: str
-    source: str = ""
+    ids: list[str]
+    sources: list[str]
 
 
 class KeptComposition(Struct, frozen=True, gc=False, kw_only=True):
@@ -56,7 +56,7 @@ class KeptComposition(Struct, frozen=True, gc=False, kw_only=True):
         head: Summary and usage, encoded.
         parts: Everything else that is kept, encoded, in order.
         lanes: Every lane.
-        frames: Every frame offered, in the order of the audit.
+        frames: Every frame offered, those of one provider and fate in the order of the audit.
     """
 
     tenant: str
@@ -68,7 +68,7 @@ class KeptComposition(Struct, frozen=True, gc=False, kw_only=True):
     head: bytes
     parts: tuple[bytes, ...]
     lanes: tuple[KeptLane, ...]
-    frames: tuple[KeptFrame, ...]
+    frames: tuple[KeptFrames, ...]
 
 
 class Head(Struct, frozen=True, gc=False):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import MutableMapping, Sequence
+from functools import cache, partial
 from typing import Any, TextIO
 
 import structlog
@@ -21,7 +22,7 @@ def configure(
     """Sets up the process's log: structlog's events, and those of libraries that use :mod:`logging`.
 
     Args:
-        level: ``debug``, ``info``, ``warning`` or ``error``; what is below is left out.
+        level: See :func:`set_level`.
         form: ``json``, ``console``, or ``auto``: ``console`` on a terminal and ``json`` off one.
         stream: Where to; None: stderr.
         repeats: What leaves out lines that say the same again; None: all are written.
@@ -43,48 +44,66 @@ def configure(
         if console
         else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     )
-    structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            *shared,
-            _events,
-        ],
-        # structlog's own factory makes loggers that look through the stack for their caller, whom no line names.
-        logger_factory=logging.getLogger,
-        wrapper_class=structlog.stdlib.BoundLogger,
-        cache_logger_on_first_use=False,
-    )
-    handler = logging.StreamHandler(out)
-    handler.setFormatter(_Formatter(shared, last))
+    handler = _Handler(out, shared, last)
     if repeats is not None:
         handler.addFilter(repeats)
-    root = logging.getLogger()
-    root.handlers[:] = [handler]
-    root.setLevel(level.upper())
+    structlog.configure(
+        processors=[*shared, *(() if repeats is None else (repeats.dropped,)), _whole],
+        # Asked for with every event.
+        logger_factory=cache(partial(_Lines, handler)),
+        cache_logger_on_first_use=False,
+    )
+    logging.getLogger().handlers[:] = [handler]
+    set_level(level)
+
+
+def set_level(level: str) -> None:
+    """Leaves out what is below ``debug``, ``info``, ``warning`` or ``error`` from now on."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(level))
+    logging.getLogger().setLevel(level.upper())
     # At info it tells with each start what it is made of, and nothing of this store.
     logging.getLogger("alembic").setLevel(logging.NOTSET if level == "debug" else logging.WARNING)
 
 
-class _Formatter(structlog.stdlib.ProcessorFormatter):
-    """Renders structlog's events by themselves: its own way copies their records, which takes longer than rendering."""
+class _Handler(logging.StreamHandler[TextIO]):
+    """Writes what libraries log, and structlog's events straight: the way through :mod:`logging` is long."""
 
-    def __init__(self, first: Sequence[Any], last: Sequence[Any]) -> None:
-        """Renders by ``last``, which ends in a text; what other libraries log goes through ``first`` before."""
-        super().__init__(processors=[self.remove_processors_meta, *last], foreign_pre_chain=first)
+    def __init__(self, out: TextIO, first: Sequence[Any], last: Sequence[Any]) -> None:
+        """Renders by ``last``, which ends in a text; what libraries log goes through ``first`` before."""
+        super().__init__(out)
+        processors = [structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last]
+        self.setFormatter(structlog.stdlib.ProcessorFormatter(processors=processors, foreign_pre_chain=first))
         self._last = last
 
-    def format(self, record: logging.LogRecord) -> str:
-        if not isinstance(record.msg, dict) or not hasattr(record, "_from_structlog"):
-            return super().format(record)
-        said: Any = record.msg.copy()
-        for processor in self._last:
-            said = processor(None, record.levelname.lower(), said)
-        return str(said)
+    def say(self, event: MutableMapping[str, Any]) -> None:
+        """Writes an event that has gone through the first processors. Never raises, as no handler does."""
+        name, rendered = event["event"], event
+        try:
+            for processor in self._last:
+                rendered = processor(None, "", rendered)
+            assert self.lock is not None, "handlers have one"
+            with self.lock:
+                self.stream.write(f"{rendered}\n")
+                self.stream.flush()
+        except Exception:  # noqa: BLE001 - a log that cannot be written is no one's failure but its own
+            self.handleError(logging.makeLogRecord({"msg": name}))
 
 
-def _events(_logger: object, name: str, event: MutableMapping[str, Any]) -> tuple[tuple[Any], dict[str, Any]]:
-    """Hands an event to :mod:`logging` as its record's message."""
-    return (event,), {"extra": {"_from_structlog": name}}
+class _Lines:
+    """Where structlog hands the events of one logger to, whatever their level.
+
+    Attributes:
+        name: The logger's.
+    """
+
+    def __init__(self, handler: _Handler, name: str = "root") -> None:
+        self.name = name
+        self.debug = self.info = self.warning = self.error = self.critical = handler.say
+
+
+def _whole(_logger: object, _method: str, event: MutableMapping[str, Any]) -> tuple[tuple[Any], dict[str, Any]]:
+    """Hands an event on as one argument."""
+    return (event,), {}
 
 
 def _printable(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

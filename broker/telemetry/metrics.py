@@ -2,21 +2,22 @@
 
 Every label has a bounded set of values: names of the contract's own, and names of providers as far as
 :class:`~broker.telemetry.names.Names` lets them be told apart. Nothing here holds what was asked or found, or a score.
-Counting takes about a microsecond and may be done from any thread.
+Counting is done in the event loop's thread alone, and what was counted may be read from any.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Generic, TypeVar
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, GCCollector, Histogram, Info, ProcessCollector
+from prometheus_client import CollectorRegistry, GCCollector, Info, ProcessCollector
 
 from broker.core.audited import INCLUDED
 from broker.core.composition import AuditState, Composition
 from broker.core.lanes import Lane
 from broker.telemetry.names import INLINE, Names
-from broker.telemetry.spans import sampled_trace_id
+from broker.telemetry.series import Labels, Spread, Tally, counters, exemplar, gauges, histograms
+from broker.telemetry.spans import NO_TRACE, Trace, current_trace
 
 PREFIX = "context_broker"
 """What the name of every metric of the broker's own starts with."""
@@ -50,9 +51,6 @@ GAUGES: Mapping[str, str] = {
 """What :meth:`Metrics.set` takes: what is measured now and then."""
 
 
-Kind = TypeVar("Kind", Counter, Gauge, Histogram)
-
-
 class Metrics:
     """All metrics of one broker.
 
@@ -77,7 +75,7 @@ class Metrics:
         Info("context_broker_build", "The broker's version.", registry=self.registry).info({"version": version})
         self._calls = self._counter("calls", "Calls that ended, by method and status code.", "method", "code")
         self._call_seconds = self._histogram("call_seconds", "How long calls took; standing ones apart.", "method")
-        self._calls_open = _Children(self._gauge("calls_in_flight", "Calls that run.", "method"))
+        self._calls_open = self._gauge("calls_in_flight", "Calls that run.", "method")
         self._refusals = self._counter("refusals", "Calls that ended with an error, by its reason.", "method", "reason")
         self._compositions = self._counter(
             "compositions", "Compositions that were answered, by strategy and what became of their record.",
@@ -86,7 +84,7 @@ class Metrics:
         self._stages = self._histogram("stage_seconds", "How long each stage of a composition took.", "stage")
         self._lanes = self._counter("lanes", "Lanes, by provider and how they ended.", "provider", "end")
         self._lane_seconds = self._histogram("lane_seconds", "How long lanes were open.", "provider")
-        self._lanes_open = self._gauge("lanes_in_flight", "Lanes that are open.")
+        self._lanes_open = self._gauge("lanes_in_flight", "Lanes that are open.")[()]
         self._frames = self._counter(
             "frames", "Frames of compositions: placed, or why they were not.", "fate", "reason"
         )
@@ -100,19 +98,16 @@ class Metrics:
         self._lies = self._counter("lies", "Lies that providers were caught in.", "provider", "reason")
         self._quarantines = self._counter("quarantines", "Times that a provider was made to sit out.", "provider")
         self._circuits = self._counter("circuits_opened", "Times that a provider failed too often.", "provider")
-        self._instances = _Children(self._gauge("provider_instances", "Instances that are attached.", "provider"))
+        self._instances = self._gauge("provider_instances", "Instances that are attached.", "provider")
         self._store_seconds = self._histogram(
             "store_record_seconds", "How long a composition waited to be recorded, by outcome.", "outcome"
         )
-        self._lag = Histogram(
-            f"{PREFIX}_event_loop_lag_seconds", "How late the event loop was.", buckets=LAG_SECONDS,
-            registry=self.registry,
-        )  # fmt: skip
-        self._gauges = {name: self._gauge(name, text) for name, text in GAUGES.items()}
+        self._lag = self._histogram("event_loop_lag_seconds", "How late the event loop was.", bounds=LAG_SECONDS)[()]
+        self._gauges = {name: self._gauge(name, text)[()] for name, text in GAUGES.items()}
 
     def call_began(self, method: str) -> None:
         """Counts a call that runs."""
-        self._calls_open(method).inc()
+        self._calls_open[(method,)].value += 1
 
     def call_ended(self, method: str, code: str, reason: str, seconds: float) -> None:
         """Counts a call that ran.
@@ -123,27 +118,38 @@ class Metrics:
             reason: Of the error that it ended with; empty: none.
             seconds: How long it took.
         """
-        exemplar = _exemplar()
-        self._calls_open(method).dec()
-        self._calls(method, code).inc(exemplar=exemplar)
+        trace_id = current_trace().kept_id
+        self._calls_open[(method,)].value -= 1
+        told = [self._calls[method, code]]
         if method not in STANDING:
-            self._call_seconds(method).observe(seconds, exemplar)
+            self._call_seconds[(method,)].observe(seconds, trace_id)
         if reason:
-            self._refusals(method, self._reasons.learn(reason)).inc(exemplar=exemplar)
+            told.append(self._refusals[method, self._reasons.learn(reason)])
+        for tally in told:
+            tally.value += 1
+            if trace_id:
+                tally.exemplar = exemplar(trace_id, 1)
 
-    def lane_began(self) -> None:
-        """Counts a lane that is open."""
-        self._lanes_open.inc()
+    def lanes_began(self, count: int) -> None:
+        """Counts lanes that are open."""
+        self._lanes_open.value += count
 
-    def lane_left(self) -> None:
-        """Counts a lane that is open no more."""
-        self._lanes_open.dec()
+    def lanes_left(self, count: int) -> None:
+        """Counts lanes that are open no more and did not end."""
+        self._lanes_open.value -= count
 
-    def lane_ended(self, lane: Lane, seconds: float) -> None:
-        """Counts a lane that ended, however its request fares; ``seconds`` is how long it was open."""
-        label = self.providers.of(lane.provider)
-        self._lanes(label, lane.end.value).inc()
-        self._lane_seconds(label).observe(seconds, _exemplar())
+    def lane_ended(self, lane: Lane, seconds: float, trace: Trace = NO_TRACE) -> None:
+        """Counts a lane that ended, however its request fares.
+
+        Args:
+            lane: The lane.
+            seconds: How long it was open.
+            trace: Its request's; a lane may end in the call of its provider.
+        """
+        label = self.providers[lane.provider]
+        self._lanes_open.value -= 1
+        self._lanes[label, str(lane.end)].value += 1
+        self._lane_seconds[(label,)].observe(seconds, trace.kept_id)
 
     def composed(self, composition: Composition, stages: Mapping[str, float], inline: Collection[str]) -> None:
         """Counts an answered composition.
@@ -153,50 +159,53 @@ class Metrics:
             stages: Seconds that each stage took.
             inline: Names of the lanes that the caller brought along.
         """
-        exemplar, summary = _exemplar(), composition.summary
-        self._compositions(summary.strategy.name, composition.audit_state.value).inc(exemplar=exemplar)
+        trace_id, summary = current_trace().kept_id, composition.summary
+        compositions = self._compositions[summary.strategy.name, str(composition.audit_state)]
+        compositions.value += 1
+        if trace_id:
+            compositions.exemplar = exemplar(trace_id, 1)
         for stage, seconds in stages.items():
-            self._stages(stage).observe(seconds, exemplar)
+            self._stages[(stage,)].observe(seconds, trace_id)
         for reason, frames in summary.reasons.items():
-            placed = reason == INCLUDED
-            self._frames("placed" if placed else "excluded", "" if placed else reason).inc(frames)
+            fate = ("placed", "") if reason == INCLUDED else ("excluded", reason)
+            self._frames[fate].value += frames
         for provider, used in composition.usage.providers.items():
-            label = INLINE if provider in inline else self.providers.of(provider)
+            label = INLINE if provider in inline else self.providers[provider]
             for stage, frames, tokens in (
                 ("offered", used.frames_offered, used.tokens_offered),
                 ("admitted", used.frames_admitted, used.tokens_admitted),
                 ("placed", used.frames_placed, used.tokens_placed),
             ):
-                self._provider_frames(label, stage).inc(frames)
-                self._tokens(label, stage).inc(tokens)
+                self._provider_frames[label, stage].value += frames
+                self._tokens[label, stage].value += tokens
         if summary.rerank is not None:
-            self._reranks(summary.rerank.name, summary.rerank.outcome.value).inc()
+            self._reranks[summary.rerank.name, str(summary.rerank.outcome)].value += 1
 
     def recorded(self, state: AuditState, seconds: float) -> None:
         """Times the recording of a composition."""
-        self._store_seconds(state.value).observe(seconds, _exemplar())
+        self._store_seconds[(str(state),)].observe(seconds, current_trace().kept_id)
 
     def lied(self, provider: str, reason: str) -> None:
         """Counts a lie."""
-        self._lies(self.providers.of(provider), reason).inc()
+        self._lies[self.providers[provider], reason].value += 1
 
     def quarantined(self, provider: str) -> None:
         """Counts a provider that has to sit out."""
-        self._quarantines(self.providers.of(provider)).inc()
+        self._quarantines[(self.providers[provider],)].value += 1
 
     def circuit_opened(self, provider: str) -> None:
         """Counts a circuit that opened."""
-        self._circuits(self.providers.of(provider)).inc()
+        self._circuits[(self.providers[provider],)].value += 1
 
     def attached(self, provider: str) -> str:
         """Counts an instance that attached; what :meth:`detached` is to be given."""
         label = self.providers.learn(provider)
-        self._instances(label).inc()
+        self._instances[(label,)].value += 1
         return label
 
     def detached(self, label: str) -> None:
         """Counts it no more."""
-        self._instances(label).dec()
+        self._instances[(label,)].value -= 1
 
     def lagged(self, seconds: float) -> None:
         """Notes how late the event loop was, in seconds from 0."""
@@ -205,34 +214,15 @@ class Metrics:
     def set(self, values: Mapping[str, float]) -> None:
         """Notes what was measured of the broker just now, by the names in :data:`GAUGES`."""
         for name, value in values.items():
-            self._gauges[name].set(value)
+            self._gauges[name].value = value
 
-    def _counter(self, name: str, text: str, *labels: str) -> _Children[Counter]:
-        return _Children(Counter(f"{PREFIX}_{name}", text, labels, registry=self.registry))
+    def _counter(self, name: str, text: str, *labels: str) -> defaultdict[Labels, Tally]:
+        return counters(self.registry, f"{PREFIX}_{name}", text, *labels)
 
-    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
-        return Gauge(f"{PREFIX}_{name}", text, labels, registry=self.registry)
+    def _gauge(self, name: str, text: str, *labels: str) -> defaultdict[Labels, Tally]:
+        return gauges(self.registry, f"{PREFIX}_{name}", text, *labels)
 
-    def _histogram(self, name: str, text: str, *labels: str) -> _Children[Histogram]:
-        return _Children(Histogram(f"{PREFIX}_{name}", text, labels, buckets=SECONDS, registry=self.registry))
-
-
-class _Children(Generic[Kind]):
-    """A metric's children by their labels' values: looking one up in the metric itself takes longer than counting."""
-
-    def __init__(self, metric: Kind) -> None:
-        self._metric: Kind = metric
-        self._made: dict[tuple[str, ...], Kind] = {}
-
-    def __call__(self, *labels: str) -> Kind:
-        """The child of these values, in the order of the metric's labels."""
-        child = self._made.get(labels)
-        if child is None:
-            child = self._made[labels] = self._metric.labels(*labels)
-        return child
-
-
-def _exemplar() -> dict[str, str] | None:
-    """What leads from a figure to a trace; None: the call has none that is kept."""
-    trace = sampled_trace_id()
-    return {"trace_id": trace} if trace else None
+    def _histogram(
+        self, name: str, text: str, *labels: str, bounds: Sequence[float] = SECONDS
+    ) -> defaultdict[Labels, Spread]:
+        return histograms(self.registry, f"{PREFIX}_{name}", text, *labels, bounds=bounds)

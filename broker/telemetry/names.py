@@ -11,22 +11,24 @@ INLINE = "(inline)"
 """The label of lanes that callers bring along, whatever they call them."""
 
 
-class Names:
-    """The first so many names that were learnt are themselves; every other one is :data:`OTHER`."""
+class Names(dict[str, str]):
+    """Labels by name: the first so many names that were learnt are their own labels, all others have :data:`OTHER`.
+
+    Any name may be looked up, whoever made it up; that alone teaches none.
+    """
 
     def __init__(self, most: int, known: Iterable[str] = ()) -> None:
         """Learns those in ``known`` first, at most ``most`` in all."""
+        super().__init__()
         self._most = most
-        self._learnt: set[str] = set()
         for name in known:
             self.learn(name)
 
     def learn(self, name: str) -> str:
         """The label of a name that is known to exist; it has its own from now on, where there is room."""
-        if len(self._learnt) < self._most:
-            self._learnt.add(name)
-        return self.of(name)
+        if len(self) < self._most:
+            self[name] = name
+        return self[name]
 
-    def of(self, name: str) -> str:
-        """The label of a name that anyone may have made up."""
-        return name if name in self._learnt else OTHER
+    def __missing__(self, name: str) -> str:
+        return OTHER

@@ -6,11 +6,13 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, MutableMapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
+from structlog.processors import NAME_TO_LEVEL
 
 SECONDS = 10.0
 """How long the lines of one kind are counted together."""
@@ -54,10 +56,21 @@ class Repeats(logging.Filter):
         self._lock = threading.Lock()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a line is written."""
-        kind = _kind(record)
-        if kind is None:
-            return True
+        """Whether a line of a library that uses :mod:`logging` is written."""
+        return self._passes((record.name, record.levelno, str(record.msg), "", ""))
+
+    def dropped(self, logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        """A structlog processor: the event itself.
+
+        Raises:
+            DropEvent: It is left out.
+        """
+        kind = _kind(logger.name, method, event)
+        if kind is not None and not self._passes(kind):
+            raise structlog.DropEvent
+        return event
+
+    def _passes(self, kind: _Kind) -> bool:
         now = self._clock()
         with self._lock:
             count = self._counts.get(kind)
@@ -99,7 +112,8 @@ class Repeats(logging.Filter):
             if count.left_out:
                 more = {key: value for key, value in (("reason", reason), ("method", method)) if value}
                 structlog.get_logger(_LOGGER).log(
-                    level or logging.WARNING,
+                    # Libraries may have levels of their own, which structlog has no names for: the one below stands in.
+                    min(level // 10 * 10, logging.CRITICAL) or logging.WARNING,
                     _SUMMARY,
                     of=event,
                     by=name,
@@ -109,12 +123,9 @@ class Repeats(logging.Filter):
                 )
 
 
-def _kind(record: logging.LogRecord) -> _Kind | None:
-    """What a line is of; None: it is always written."""
-    said = record.msg
-    if not isinstance(said, dict):
-        return record.name, record.levelno, str(said), "", ""
-    if "composition_id" in said or (said.get("event") == _SUMMARY and record.name == _LOGGER):
+def _kind(logger: str, method: str, event: Mapping[str, Any]) -> _Kind | None:
+    """What an event is of; None: it is always written."""
+    if "composition_id" in event or (event["event"] == _SUMMARY and logger == _LOGGER):
         return None
-    event, reason, method = (str(said.get(key) or "") for key in ("event", "reason", "method"))
-    return record.name, record.levelno, event, reason, method
+    said, reason, method_called = (str(event.get(key) or "") for key in ("event", "reason", "method"))
+    return logger, NAME_TO_LEVEL[method], said, reason, method_called

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from typing import NamedTuple
 
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, get_current_span, use_span
@@ -20,6 +22,29 @@ TRACEPARENT = "traceparent"
 _PROPAGATOR = TraceContextTextMapPropagator()
 
 Value = str | int | float | bool
+
+
+class Trace(NamedTuple):
+    """The trace of a call.
+
+    Attributes:
+        id: In hex; empty: it is of none.
+        kept_id: The same, where the trace is one that is kept; empty: it is not.
+    """
+
+    id: str
+    kept_id: str
+
+
+NO_TRACE = Trace("", "")
+"""Of a call that is of none."""
+
+_TRACE: ContextVar[Trace] = ContextVar("trace", default=NO_TRACE)
+
+current_trace: Callable[[], Trace] = _TRACE.get
+"""The trace of the call that runs. OpenTelemetry need not be asked for anything where it is none, or is not kept."""
+
+_NO_PART = nullcontext()
 
 
 class Tracing:
@@ -35,38 +60,57 @@ class Tracing:
         self._tracer = tracer
         self._close = close
 
-    @contextmanager
-    def call(self, method: str, metadata: Iterable[tuple[str, str | bytes]]) -> Iterator[Span]:
-        """The span of a call, current inside the block; it is a child of the caller's, where ``metadata`` names one."""
-        if self._tracer is None:
-            callers = get_current_span(caller_context(metadata))
-            if callers is get_current_span():
-                yield callers
-            else:
-                with use_span(callers, record_exception=False, set_status_on_exception=False):
-                    yield callers
-            return
-        span = self._tracer.start_span(
-            method,
-            context=caller_context(metadata),
-            kind=SpanKind.SERVER,
-            attributes={"rpc.system": "grpc", "rpc.method": method},
-            record_exception=False,
-            set_status_on_exception=False,
-        )
-        with use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False):
-            yield span
+    @property
+    def keeps(self) -> bool:
+        """Whether there are spans of what runs now."""
+        return self._tracer is not None and current_trace().kept_id != ""
+
+    def concerns(self, metadata: Iterable[tuple[str, str | bytes]]) -> bool:
+        """Whether a call with such metadata is of a trace, or would stand in one that it has no part in."""
+        if self._tracer is not None or current_trace() is not NO_TRACE:
+            return True
+        for key, _ in metadata:  # noqa: SIM110 - a generator takes longer than the loop, and this is asked of each call
+            if key == TRACEPARENT:
+                return True
+        return False
 
     @contextmanager
-    def part(self, name: str, **attributes: Value) -> Iterator[Span]:
-        """The span of a part of what is current, current inside the block. An error that leaves it marks it."""
+    def call(self, method: str, metadata: Iterable[tuple[str, str | bytes]]) -> Iterator[Span]:
+        """The span of a call, current inside the block; it is a child of the caller's, where ``metadata`` names one.
+
+        Of a call that this does not :meth:`concern <concerns>` the block is as well run without.
+        """
+        callers = caller_context(metadata)
         if self._tracer is None:
-            yield get_current_span()
-            return
-        span = self._tracer.start_span(name, attributes=named(**attributes))
+            span = get_current_span(callers)
+        else:
+            span = self._tracer.start_span(
+                method,
+                context=callers,
+                kind=SpanKind.SERVER,
+                attributes={"rpc.system": "grpc", "rpc.method": method},
+                record_exception=False,
+                set_status_on_exception=False,
+            )
+        token = _TRACE.set(_trace_of(span))
+        try:
+            with use_span(
+                span, end_on_exit=self._tracer is not None, record_exception=False, set_status_on_exception=False
+            ):
+                yield span
+        finally:
+            _TRACE.reset(token)
+
+    def part(self, name: str, **attributes: Value) -> AbstractContextManager[object]:
+        """The span of a part of what is current, current inside the block. An error that leaves it marks it."""
+        return self._part(self._tracer, name, attributes) if self._tracer is not None and self.keeps else _NO_PART
+
+    @contextmanager
+    def _part(self, tracer: Tracer, name: str, attributes: dict[str, Value]) -> Iterator[None]:
+        span = tracer.start_span(name, attributes=named(**attributes))
         with use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False):
             try:
-                yield span
+                yield
             except asyncio.CancelledError:
                 failed(span, "CANCELLED")
                 raise
@@ -75,10 +119,10 @@ class Tracing:
                 failed(span, str(getattr(error, "reason", type(error).__name__)))
                 raise
 
-    def begin(self, name: str, **attributes: Value) -> Span:
-        """A span of what is current, to be ended by whoever began it."""
-        if self._tracer is None:
-            return get_current_span()
+    def begin(self, name: str, **attributes: Value) -> Span | None:
+        """A span of what is current, to be ended by whoever began it; None: there are none, see :attr:`keeps`."""
+        if self._tracer is None or not self.keeps:
+            return None
         return self._tracer.start_span(name, attributes=named(**attributes))
 
     async def close(self) -> None:
@@ -111,7 +155,11 @@ def caller_context(metadata: Iterable[tuple[str, str | bytes]]) -> Context:
 
 def traceparent(span: Span | None = None) -> str:
     """What names a span to another system; None: the current one. Empty: there is none."""
-    context = (get_current_span() if span is None else span).get_span_context()
+    if span is None:
+        if current_trace() is NO_TRACE:
+            return ""
+        span = get_current_span()
+    context = span.get_span_context()
     if not context.is_valid:
         return ""
     return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
@@ -123,13 +171,9 @@ def carried() -> tuple[tuple[str, str], ...]:
     return ((TRACEPARENT, value),) if value else ()
 
 
-def trace_id() -> str:
-    """The current trace, in hex; empty: there is none."""
-    context = get_current_span().get_span_context()
-    return f"{context.trace_id:032x}" if context.is_valid else ""
-
-
-def sampled_trace_id() -> str:
-    """The current trace, where it is one that is kept; empty: there is none."""
-    context = get_current_span().get_span_context()
-    return f"{context.trace_id:032x}" if context.is_valid and context.trace_flags.sampled else ""
+def _trace_of(span: Span) -> Trace:
+    context = span.get_span_context()
+    if not context.is_valid:
+        return NO_TRACE
+    trace_id = f"{context.trace_id:032x}"
+    return Trace(trace_id, trace_id if context.trace_flags.sampled else "")

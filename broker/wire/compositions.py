@@ -1,24 +1,26 @@
 """A composition as the parts that stream it, none above 512 KiB, and back.
 
-Its order is: placed frames in prompt order, citations, audit rows, and one ``Completed``, which has the last part to
-itself: a stream that was cut is never taken for a whole one. What :class:`CompositionReader` rebuilds equals what was
-sent.
+Its order is: placed frames in prompt order, citations, audit rows, and last one ``Completed``: a stream that was cut is
+never taken for a whole one. What :class:`CompositionReader` rebuilds equals what was sent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from contextbroker.v1 import composition_pb2
 from contextbroker.v1 import context_service_pb2 as pb
 from google.protobuf.message import Message
+from msgspec import Struct
 
 from broker.core.composition import AuditState, Citation, Composition, Placed
 from broker.errors import Internal
 from broker.wire.audits import read_row, read_summary, read_usage
-from broker.wire.encoded import Field, citation_bytes, placed_bytes, row_bytes
+from broker.wire.encoded import citation_items, placed_items, row_items
 from broker.wire.encoded_audits import EncodedAudit
+from broker.wire.fields import Field, as_bytes
 from broker.wire.frames import frame_value, ref_value
 from broker.wire.updates import read_accepted
 
@@ -34,6 +36,9 @@ HEADROOM = 64
 ITEM_TAG = 6
 """Bytes of one item's tag and length inside its part, at most."""
 
+RUN = 32
+"""Items that are encoded at once."""
+
 KINDS = ("placed", "citations", "audit")
 """What a composition has many of, by their names in ``Part`` and in their order."""
 
@@ -41,31 +46,21 @@ _SUMMARY, _USAGE = (Field(composition_pb2.Completed.DESCRIPTOR.fields_by_name[na
 _STATES = {state: composition_pb2.AuditState.Value(f"AUDIT_STATE_{state.value}") for state in AuditState}
 _PART = {field.name: Field(field) for field in composition_pb2.Part.DESCRIPTOR.fields}
 _RESPONSE = Field(pb.ComposeResponse.DESCRIPTOR.fields_by_name["part"])
-_NO_PART = composition_pb2.Part()
 
 
-class EncodedPart:
+class EncodedPart(Struct, frozen=True, gc=False):
     """Some of a composition, encoded.
 
     Attributes:
-        pieces: Bytes to be joined, by :data:`KINDS`.
-        size: How many these are in all.
+        items: The items of each of :data:`KINDS` that it has any of, in strings whose characters are bytes.
     """
 
-    __slots__ = ("pieces", "size")
+    items: Mapping[str, Sequence[str]]
 
-    def __init__(self) -> None:
-        self.pieces: dict[str, list[bytes]] = {kind: [] for kind in KINDS}
-        self.size = 0
-
-    def joined(self, kinds: Iterable[str] = KINDS) -> bytes:
+    def joined(self, kinds: Collection[str] = KINDS) -> bytes:
         """The part with items of those kinds alone; nothing where it has none."""
-        return b"".join([piece for kind in kinds for piece in self.pieces[kind]])
-
-    def response(self) -> bytes:
-        """The whole part as a message of the answer."""
-        pieces = [piece for kind in KINDS for piece in self.pieces[kind]]
-        return b"".join((_RESPONSE[self.size], *pieces))
+        own = [items for kind, items in self.items.items() if kind in kinds]
+        return as_bytes("".join(chain.from_iterable(own)))
 
 
 def encoded_parts(composition: Composition, max_bytes: int = MAX_MESSAGE_BYTES) -> Iterator[EncodedPart]:
@@ -81,35 +76,39 @@ def encoded_parts(composition: Composition, max_bytes: int = MAX_MESSAGE_BYTES) 
     """
     room = max_bytes - HEADROOM
     fill = min(room, FILL_BYTES)
-    part = EncodedPart()
-    for kind, items in (
-        ("placed", placed_bytes(composition.placed)),
-        ("citations", citation_bytes(composition.citations)),
-        ("audit", row_bytes(composition.audit)),
-    ):
-        field, pieces, size = _PART[kind], part.pieces[kind], part.size
-        for item in items:
-            head = field[len(item)]
-            size += len(head) + len(item)
-            if size > fill and kind == "placed" and len(item) > room - ITEM_TAG:
-                item = _shortened(item, room - ITEM_TAG)
-                head = field[len(item)]
-                size = part.size + len(head) + len(item)
-            if size > fill and part.size:
-                yield part
-                part = EncodedPart()
-                pieces = part.pieces[kind]
-                size = len(head) + len(item)
-            pieces += (head, item)
-            part.size = size
-    if part.size:
-        yield part
+    pieces: dict[str, list[str]] = {}
+    size = 0
+    for kind, run in _runs(composition):
+        # What fits whole is taken whole; else each item is weighed on its own.
+        fits = size + sum(map(len, run)) <= fill
+        for items in (run,) if fits else [[item] for item in run]:
+            weight = sum(map(len, items))
+            if weight > room and kind == "placed":
+                items = [_shortened(items[0], room - ITEM_TAG)]
+                weight = len(items[0])
+            if size and size + weight > fill:
+                yield EncodedPart(pieces)
+                pieces, size = {}, 0
+            pieces.setdefault(kind, []).extend(items)
+            size += weight
+    if size:
+        yield EncodedPart(pieces)
+
+
+def _runs(composition: Composition) -> Iterator[tuple[str, list[str]]]:
+    """What a composition has many of, encoded a few at a time as they are asked for."""
+    for start in range(0, len(composition.placed), RUN):
+        yield "placed", placed_items(composition.placed[start : start + RUN])
+    for start in range(0, len(composition.citations), RUN):
+        yield "citations", citation_items(composition.citations[start : start + RUN])
+    for start in range(0, len(composition.audit), RUN):
+        yield "audit", row_items(composition.audit[start : start + RUN])
 
 
 def encoded_end(
     composition: Composition, audit: EncodedAudit, max_bytes: int = MAX_MESSAGE_BYTES, *, beside_completed: int = 0
 ) -> bytes:
-    """The last part of a composition, with its ``Completed`` alone.
+    """The end of a composition, encoded as a part of its own; joined to another one it is the end of that.
 
     One that would be larger than a message may be is cut to fit, where it is least missed: the caller's own long lists
     in the strategy's record, then what lanes said of their ends.
@@ -152,7 +151,7 @@ class CompositionReader:
         self._completed: composition_pb2.Completed | None = None
 
     def take(self, message: pb.ComposeResponse) -> tuple[Placed, ...]:
-        """Takes one message of an answer; of a kind that it does not need, nothing.
+        """Takes one message of an answer; of what it does not need, nothing.
 
         Returns:
             The placed frames that the message brought.
@@ -160,10 +159,10 @@ class CompositionReader:
         Raises:
             Internal: A message follows the last part (``ANSWER_BROKEN``).
         """
-        kind = message.WhichOneof("message")
-        if kind == "accepted":
+        if message.HasField("accepted"):
             self._request_id = read_accepted(message.accepted).request_id
-        return self.take_part(message.part if kind == "part" else _NO_PART)
+        # One that has no part breaks an answer, too, once that has ended.
+        return self.take_part(message.part)
 
     def take_part(self, part: composition_pb2.Part) -> tuple[Placed, ...]:
         """Takes one part.
@@ -238,12 +237,13 @@ def citation_value(message: composition_pb2.Citation) -> Citation:
     return Citation(message.label, ref_value(message.frame), message.position, message.content_digest)
 
 
-def _shortened(data: bytes, room: int) -> bytes:
-    """The placed frame, cut to so many bytes. The kept copy's own provenance comes first and goes last."""
-    placed = composition_pb2.Placed.FromString(data)
+def _shortened(item: str, room: int) -> str:
+    """A part's placed frame, cut to so many bytes. The kept copy's own provenance comes first and goes last."""
+    part = composition_pb2.Part.FromString(as_bytes(item))
+    placed = part.placed[0]
     for entries in (placed.frame.provenance, placed.vouchers):
         _shorten(placed, entries, room)
-    return placed.SerializeToString(deterministic=True)
+    return part.SerializeToString(deterministic=True).decode("latin-1")
 
 
 def _shorten(message: Message, entries: Any, room: int) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from contextbroker.v1 import composition_pb2 as pb
 from contextbroker.v1 import frame_pb2, strategy_pb2
+from google.protobuf.message import Message
 from msgspec import Struct
 
 from broker.core.audited import (
@@ -21,13 +22,11 @@ from broker.core.audited import (
 )
 from broker.core.composition import Usage, UsageFigures
 from broker.core.scores import ScoreScale
-from broker.wire.encoded import fields_of
+from broker.wire.fields import as_bytes, fields_of
 from broker.wire.frames import DIRECTION_NUMBERS
 from broker.wire.json_values import struct_message
 from broker.wire.reranking import record_message
 from broker.wire.updates import lane_state
-
-_join = b"".join
 
 _SUMMARY = fields_of(pb.AuditSummary.DESCRIPTOR)
 _STRATEGY = fields_of(pb.StrategyRecord.DESCRIPTOR)
@@ -58,147 +57,118 @@ class EncodedAudit(Struct, frozen=True, gc=False):
 
 
 def encoded_audit(summary: AuditSummary, usage: Usage) -> EncodedAudit:
-    """A summary and usage, encoded."""
-    return EncodedAudit(summary_bytes(summary), usage_bytes(usage))
+    """A summary and usage, encoded; the same ones give the same bytes in every process."""
+    return EncodedAudit(as_bytes(_summary(summary)), as_bytes(_usage(usage)))
 
 
-def summary_bytes(summary: AuditSummary) -> bytes:
-    """An audit's summary, encoded; the same one gives the same bytes in every process."""
+def _summary(summary: AuditSummary) -> str:
     (
         strategy, placement, duplicates, budget, lanes, floors, rows, reasons, rerank, placement_asked,
         fold_min_tokens, render, limit_conflicts, limits,
     ) = _SUMMARY  # fmt: skip
-    pieces = [
-        strategy.message(_strategy(summary.strategy)),
-        placement.text(summary.placement),
-        duplicates.text(summary.duplicates),
-        budget.message(_budget(summary.budget)),
-    ]
-    for lane in summary.lanes:
-        data = _lane(lane)
-        pieces += (lanes[len(data)], data)
-    if summary.floors:
-        pieces += [floors.message(_floor(record)) for record in summary.floors]
-    pieces.append(rows[summary.rows])
     key, count = _REASON
-    # Maps have no order of their own.
-    for reason, frames in sorted(summary.reasons.items()):
-        pieces.append(reasons.message(key.text(reason) + count[frames]))
-    if summary.rerank is not None:
-        pieces.append(rerank.message(record_message(summary.rerank).SerializeToString()))
-    pieces += (
-        placement_asked.text(summary.placement_asked),
+    pieces = [
+        strategy.sized(_strategy(summary.strategy)),
+        placement.texts[summary.placement],
+        duplicates.texts[summary.duplicates],
+        budget.sized(_budget(summary.budget)),
+        *[lanes.sized(_lane(lane)) for lane in summary.lanes],
+        *[floors.sized(_floor(record)) for record in summary.floors],
+        rows[summary.rows],
+        # Maps have no order of their own.
+        *[reasons.sized(key.texts[reason] + count[frames]) for reason, frames in sorted(summary.reasons.items())],
+        "" if summary.rerank is None else rerank.sized(_octets_of(record_message(summary.rerank))),
+        placement_asked.texts[summary.placement_asked],
         fold_min_tokens[summary.fold_min_tokens],
-        render.message(_render(summary.render)),
-    )
-    if summary.limit_conflicts:
-        pieces += [limit_conflicts.message(_conflict(conflict)) for conflict in summary.limit_conflicts]
-    pieces.append(limits.message(_limits(summary.limits)))
-    return _join(pieces)
+        render.sized(_render(summary.render)),
+        *[limit_conflicts.sized(_conflict(conflict)) for conflict in summary.limit_conflicts],
+        limits.sized(_limits(summary.limits)),
+    ]
+    return "".join(pieces)
 
 
-def usage_bytes(usage: Usage) -> bytes:
-    """Usage, encoded."""
+def _usage(usage: Usage) -> str:
     total, providers = _USAGE
     provider, figures = _PROVIDER
-    pieces = [total.message(_figures(usage.total))]
+    names, encoded = provider.texts, total.sized(_figures(usage.total))
     for name, used in usage.providers.items():
-        data = provider.text(name) + figures.message(_figures(used))
-        pieces += (providers[len(data)], data)
-    return _join(pieces)
+        data = _figures(used)
+        data = f"{names[name]}{figures[len(data)]}{data}"
+        encoded += f"{providers[len(data)]}{data}"
+    return encoded
 
 
-def _strategy(record: StrategyRecord) -> bytes:
+def _strategy(record: StrategyRecord) -> str:
     name, version, params, compares_raw_scores, repairs = _STRATEGY
-    given = struct_message(record.params).SerializeToString(deterministic=True) if record.params else b""
+    given = _octets_of(struct_message(record.params)) if record.params else ""
     pieces = [
-        name.text(record.name),
-        version.text(record.version),
-        params.message(given),
+        name.texts[record.name],
+        version.texts[record.version],
+        params.sized(given),
         compares_raw_scores[record.compares_raw_scores],
+        *[repairs.text(repair) for repair in record.repairs],
     ]
-    if record.repairs:
-        pieces += [repairs.text(repair) for repair in record.repairs]
-    return _join(pieces)
+    return "".join(pieces)
 
 
-def _budget(record: BudgetRecord) -> bytes:
+def _budget(record: BudgetRecord) -> str:
     max_tokens, preamble, closing, frames, counter, safety_factor, usable_tokens, split = _BUDGET
-    return _join(
-        (
-            max_tokens[record.max_tokens],
-            preamble[record.preamble],
-            closing[record.closing],
-            frames[record.frames],
-            counter.text(record.counter),
-            safety_factor.double(record.safety_factor),
-            usable_tokens[record.usable],
-            split.text(record.split),
-        )
+    return (
+        f"{max_tokens[record.max_tokens]}{preamble[record.preamble]}{closing[record.closing]}{frames[record.frames]}"
+        f"{counter.texts[record.counter]}{safety_factor.double(record.safety_factor)}"
+        f"{usable_tokens[record.usable]}{split.texts[record.split]}"
     )
 
 
-def _lane(lane: LaneSummary) -> bytes:
+def _lane(lane: LaneSummary) -> str:
     provider, state, message, scale, offered, admitted, placed, violation = _LANE
-    return _join(
-        (
-            provider.text(lane.provider),
-            state[lane_state(lane.end)],
-            message.text(lane.message) if lane.message else b"",
-            b"" if lane.scale is None else scale.message(_scale(lane.scale)),
-            offered[lane.offered],
-            admitted[lane.admitted],
-            placed[lane.placed],
-            violation.text(lane.violation) if lane.violation else b"",
-        )
+    return (
+        f"{provider.texts[lane.provider]}{state[lane_state(lane.end)]}{message.texts[lane.message]}"
+        f"{'' if lane.scale is None else scale.sized(_scale(lane.scale))}"
+        f"{offered[lane.offered]}{admitted[lane.admitted]}{placed[lane.placed]}{violation.texts[lane.violation]}"
     )
 
 
-def _scale(scale: ScoreScale) -> bytes:
+def _scale(scale: ScoreScale) -> str:
     scale_id, least, most, direction = _SCALE
     ends = least.double(scale.min) + most.double(scale.max)
-    return scale_id.text(scale.id) + ends + direction[DIRECTION_NUMBERS[scale.direction]]
+    return scale_id.texts[scale.id] + ends + direction[DIRECTION_NUMBERS[scale.direction]]
 
 
-def _floor(record: FloorRecord) -> bytes:
+def _floor(record: FloorRecord) -> str:
     floor = strategy_pb2.Floor(
         provider_id=record.floor.provider, scale_id=record.floor.scale_id, value=record.floor.value
     )
-    return pb.FloorRecord(floor=floor, used=record.used, dropped=record.dropped).SerializeToString()
+    return _octets_of(pb.FloorRecord(floor=floor, used=record.used, dropped=record.dropped))
 
 
-def _render(record: RenderRecord) -> bytes:
+def _render(record: RenderRecord) -> str:
     mode, fence, restated_question = _RENDER
-    return mode.text(record.mode) + fence.text(record.fence) + restated_question[record.restated_question]
+    return mode.texts[record.mode] + fence.texts[record.fence] + restated_question[record.restated_question]
 
 
-def _conflict(conflict: LimitConflict) -> bytes:
-    return pb.LimitConflict(
-        limit=conflict.limit, overridden_by=conflict.overridden_by, message=conflict.message
-    ).SerializeToString()
+def _conflict(conflict: LimitConflict) -> str:
+    return _octets_of(
+        pb.LimitConflict(limit=conflict.limit, overridden_by=conflict.overridden_by, message=conflict.message)
+    )
 
 
-def _limits(record: LimitsRecord) -> bytes:
+def _limits(record: LimitsRecord) -> str:
     frames, of_provider, of_source, block_bytes = _LIMITS
-    return _join(
-        (
-            frames[record.max_frames or 0],
-            of_provider[record.max_frames_per_provider or 0],
-            of_source[record.max_frames_per_source or 0],
-            block_bytes[record.max_block_bytes or 0],
-        )
+    return (
+        f"{frames[record.max_frames or 0]}{of_provider[record.max_frames_per_provider or 0]}"
+        f"{of_source[record.max_frames_per_source or 0]}{block_bytes[record.max_block_bytes or 0]}"
     )
 
 
-def _figures(figures: UsageFigures) -> bytes:
+def _figures(figures: UsageFigures) -> str:
     offered, admitted, placed, tokens_offered, tokens_admitted, tokens_placed = _FIGURES
-    return _join(
-        (
-            offered[figures.frames_offered],
-            admitted[figures.frames_admitted],
-            placed[figures.frames_placed],
-            tokens_offered[figures.tokens_offered],
-            tokens_admitted[figures.tokens_admitted],
-            tokens_placed[figures.tokens_placed],
-        )
+    return (
+        f"{offered[figures.frames_offered]}{admitted[figures.frames_admitted]}{placed[figures.frames_placed]}"
+        f"{tokens_offered[figures.tokens_offered]}{tokens_admitted[figures.tokens_admitted]}"
+        f"{tokens_placed[figures.tokens_placed]}"
     )
+
+
+def _octets_of(message: Message) -> str:
+    return message.SerializeToString(deterministic=True).decode("latin-1")

@@ -24,9 +24,15 @@ def sole_part(data: bytes) -> tuple[int, bytes]:
     Raises:
         InvalidArgument: It does not hold exactly one, or the bytes are no ``AttachRequest`` (``MALFORMED``).
     """
-    part = _at_once(data)
-    if part is not None:
-        return part
+    length, start = _first_length(data)
+    # One part and nothing beside it, as most are.
+    if start and start + length == len(data) and data[0] in _NAMES:
+        return data[0], data[start:]
+    return _sole_beside(data)
+
+
+def _sole_beside(data: bytes) -> tuple[int, bytes]:
+    """As :func:`sole_part`, whatever stands beside it."""
     if _is_crowded(data):
         raise InvalidArgument("MALFORMED", "an AttachRequest holds exactly one message, and this one holds more")
     try:
@@ -38,14 +44,6 @@ def sole_part(data: bytes) -> tuple[int, bytes]:
         text = f"an AttachRequest holds exactly one message, and this one holds {len(parts)}"
         raise InvalidArgument("MALFORMED", text)
     return parts[0]
-
-
-def _at_once(data: bytes) -> tuple[int, bytes] | None:
-    """The tag and the message of a request that is one part and nothing beside it, as most are; None: it is not."""
-    if not data or data[0] not in _NAMES:
-        return None
-    length, start = _first_length(data)
-    return (data[0], data[start:]) if start + length == len(data) else None
 
 
 def _is_crowded(data: bytes) -> bool:

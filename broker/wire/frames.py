@@ -6,7 +6,8 @@ Whatever a frame holds, one that cannot be read costs no other.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from contextbroker.v1 import frame_pb2, strategy_pb2
 from google.protobuf.message import DecodeError
@@ -86,6 +87,15 @@ def read_frame(data: bytes, max_bytes: int) -> Frame | Unreadable:
     return frame_value(message, MAX_LISTED)
 
 
+def read_frames(encoded: Sequence[bytes], max_bytes: int) -> Sequence[Frame | Unreadable]:
+    """:func:`read_frame` of each of many, in their order."""
+    if max(map(len, encoded), default=0) <= max_bytes:
+        with suppress(DecodeError):
+            return frame_values(map(frame_pb2.Frame.FromString, encoded), MAX_LISTED)
+    # One of them cannot be read, and costs no other.
+    return [read_frame(data, max_bytes) for data in encoded]
+
+
 def unreadable(data: bytes, reason: str, allowed: int = 0) -> Unreadable:
     """What is known of bytes that are not a frame; ``allowed`` is how many there may be, where they are too many."""
     return Unreadable(len(data), digest_of(data), reason, allowed)
@@ -93,25 +103,43 @@ def unreadable(data: bytes, reason: str, allowed: int = 0) -> Unreadable:
 
 def frame_value(message: frame_pb2.Frame, most: int | None = None) -> Frame:
     """A parsed frame as a value; ``most`` is how many steps of provenance, and relations, are read; None: all."""
-    # Each look into a message costs as much as making a small value: none is taken twice, and whether a number is there
-    # is asked only where it could be absent.
-    score, cost, steps, ties = message.score, message.token_cost, message.provenance[:most], message.relations[:most]
-    return Frame(
-        message.id,
-        message.title,
-        message.content,
-        score if score or message.HasField("score") else None,
-        kind_name(message.kind),
-        message.citation_label,
-        message.uri,
-        tuple([Provenance(s.type, s.uri, s.range, s.digest, s.method, s.by) for s in steps]) if steps else (),
-        tuple([Relation(tie.rel, tie.target_uri, tie.display_name) for tie in ties]) if ties else (),
-        message.valid_from,
-        message.valid_to,
-        message.recorded_at,
-        cost if cost or message.HasField("token_cost") else None,
-        message.content_digest,
-    )
+    (value,) = frame_values((message,), most)
+    return value
+
+
+def frame_values(messages: Iterable[frame_pb2.Frame], most: int | None = None) -> list[Frame]:
+    """:func:`frame_value` of each of many, in their order."""
+    values = []
+    kinds = len(KINDS)
+    for message in messages:
+        # Each look into a message costs as much as making a small value: none is taken twice, and whether a number is
+        # there is asked only where it could be absent.
+        score, cost, kind = message.score, message.token_cost, message.kind
+        steps, ties = message.provenance, message.relations
+        # Most frames have one step, for which a comprehension would be a call of its own.
+        provenance = []
+        for step in steps[:most] if steps else ():
+            made = Provenance(step.type, step.uri, step.range, step.digest, step.method, step.by)
+            provenance.append(made)
+        values.append(
+            Frame(
+                message.id,
+                message.title,
+                message.content,
+                score if score or message.HasField("score") else None,
+                KINDS[kind] if 0 <= kind < kinds else kind_name(kind),
+                message.citation_label,
+                message.uri,
+                tuple(provenance),
+                tuple([Relation(tie.rel, tie.target_uri, tie.display_name) for tie in ties[:most]]) if ties else (),
+                message.valid_from,
+                message.valid_to,
+                message.recorded_at,
+                cost if cost or message.HasField("token_cost") else None,
+                message.content_digest,
+            )
+        )
+    return values
 
 
 def frame_message(frame: Frame, path: str = "") -> frame_pb2.Frame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from contextbroker.v1 import provider_service_pb2 as pb
@@ -10,7 +11,7 @@ from google.protobuf.message import DecodeError
 from broker.core.frames import Frame
 from broker.core.lanes import Unreadable
 from broker.wire.batches import split_batch
-from broker.wire.frames import MAX_LISTED, frame_value, read_frame
+from broker.wire.frames import MAX_LISTED, frame_values, read_frames
 
 TOGETHER_BYTES = 64 * 1024
 """Bytes of a batch up to which its frames are parsed in one go. A larger one is cut apart first: beside its parsing
@@ -49,9 +50,7 @@ class BatchFrames:
         """How many there are."""
         return len(self._frames)
 
-    def __getitem__(self, part: slice, /) -> list[Frame | Unreadable]:
+    def __getitem__(self, part: slice, /) -> Sequence[Frame | Unreadable]:
         """What :func:`~broker.wire.frames.read_frame` gives of each of a part."""
         frames = self._frames[part]
-        if self._parsed:
-            return [frame_value(frame, MAX_LISTED) for frame in frames]
-        return [read_frame(frame, self._max_bytes) for frame in frames]
+        return frame_values(frames, MAX_LISTED) if self._parsed else read_frames(frames, self._max_bytes)

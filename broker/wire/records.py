@@ -15,8 +15,8 @@ from broker.core.records import Filter, Observation, ProviderStatistics
 from broker.errors import FieldViolation, Internal, InvalidArgument
 from broker.wire.audits import read_summary, read_usage
 from broker.wire.compositions import CompositionReader
-from broker.wire.encoded import Field
 from broker.wire.encoded_audits import EncodedAudit
+from broker.wire.fields import Field
 from broker.wire.listings import MICROS
 from broker.wire.requests import ComposeCall, read_call
 

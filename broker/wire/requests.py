@@ -30,7 +30,7 @@ from broker.wire.frames import (
     frame_message,
     kind_name,
     kind_number,
-    read_frame,
+    read_frames,
     read_scale,
     scale_message,
     unknown_value,
@@ -200,7 +200,7 @@ def read_compose_request(
         InlineLane(
             lane.provider_id,
             read_scale(lane.scale if lane.HasField("scale") else None, f"inline_lanes[{i}].scale"),
-            tuple(read_frame(frame, max_frame_bytes) for frame in cut_out[i][1]),
+            tuple(read_frames(cut_out[i][1], max_frame_bytes)),
         )
         for i, lane in enumerate(message.inline_lanes)
     )

@@ -28,6 +28,7 @@ _TWINS: dict[str, tuple[tuple[str, int, bool, bool], ...]] = {
         ("lane_end", 3, True, False),
         ("detach", 4, True, False),
     ),
+    "AttachResponse": (("query", 2, True, False),),
     "ReportAttributionRequest": (("frames", 2, True, False),),
     "PushRequest": (("header", 1, True, False), ("batch", 2, True, False)),
     # A frame whose content need be no UTF-8: how a text that no frame can hold is sent for the broker to refuse.
@@ -59,6 +60,7 @@ PushBatch: Any = _CLASSES["PushBatch"]
 InlineLane: Any = _CLASSES["InlineLane"]
 ComposeRequest: Any = _CLASSES["ComposeRequest"]
 AttachRequest: Any = _CLASSES["AttachRequest"]
+AttachResponse: Any = _CLASSES["AttachResponse"]
 PushRequest: Any = _CLASSES["PushRequest"]
 ReportAttributionRequest: Any = _CLASSES["ReportAttributionRequest"]
 _LooseFrame: Any = _CLASSES["LooseFrame"]

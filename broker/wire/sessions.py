@@ -7,6 +7,7 @@ What a provider sends is read so that nothing but a broken Hello ends the sessio
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from contextbroker.v1 import provider_service_pb2 as pb
 from google.protobuf.message import DecodeError, Message
@@ -126,6 +127,19 @@ def attach_response(event: Outbound, limits: Limits = DEFAULT_LIMITS) -> bytes:
         limits: What a Welcome tells of the broker.
     """
     match event:
+        case Ask():
+            query = event.query
+            own = pb.Query(
+                query_id=event.query_id,
+                max_frames=query.max_frames,
+                max_tokens=query.max_tokens,
+                remaining_ms=max(0, min(event.remaining_ms, _UINT32)),
+                traceparent=query.traceparent,
+            ).SerializeToString()
+            # The fields of one message may stand in any order.
+            shared = _shared(query.goal, query.query_text, query.kinds, query.anchors, query.as_of)
+            data: bytes = schema.AttachResponse(query=(shared + own,)).SerializeToString()
+            return data
         case Welcome():
             told = pb.Limits(
                 max_message_bytes=limits.max_message_bytes,
@@ -133,20 +147,6 @@ def attach_response(event: Outbound, limits: Limits = DEFAULT_LIMITS) -> bytes:
                 max_frame_bytes=limits.max_frame_bytes,
             )
             response = pb.AttachResponse(welcome=pb.Welcome(session_id=event.session_id, limits=told))
-        case Ask():
-            query = pb.Query(
-                query_id=event.query_id,
-                goal=event.query.goal,
-                query_text=event.query.query_text,
-                kinds=[kind_number(kind, "kinds") for kind in event.query.kinds],
-                anchors=event.query.anchors,
-                max_frames=event.query.max_frames,
-                max_tokens=event.query.max_tokens,
-                as_of=event.query.as_of,
-                remaining_ms=_uint32(event.remaining_ms),
-                traceparent=event.query.traceparent,
-            )
-            response = pb.AttachResponse(query=query)
         case Cancel():
             response = pb.AttachResponse(cancel_query=pb.CancelQuery(query_id=event.query_id))
         case Rejection():
@@ -155,7 +155,7 @@ def attach_response(event: Outbound, limits: Limits = DEFAULT_LIMITS) -> bytes:
             ]
             response = pb.AttachResponse(rejected=pb.Rejected(query_id=event.query_id, violations=violations))
         case Draining():
-            response = pb.AttachResponse(drain=pb.Drain(remaining_ms=_uint32(event.remaining_ms)))
+            response = pb.AttachResponse(drain=pb.Drain(remaining_ms=max(0, min(event.remaining_ms, _UINT32))))
     return response.SerializeToString()
 
 
@@ -208,6 +208,13 @@ def read_limits(data: bytes) -> Limits:
         told.max_batch_frames or default.max_batch_frames,
         told.max_frame_bytes or default.max_frame_bytes,
     )
+
+
+@lru_cache(maxsize=4)
+def _shared(goal: str, query_text: str, kinds: tuple[str, ...], anchors: tuple[str, ...], as_of: str) -> bytes:
+    """What a ``Query`` says to every provider of a request: encoded for the first of them."""
+    numbers = [kind_number(kind, "kinds") for kind in kinds]
+    return pb.Query(goal=goal, query_text=query_text, kinds=numbers, anchors=anchors, as_of=as_of).SerializeToString()
 
 
 def _response(data: bytes) -> pb.AttachResponse:
@@ -269,7 +276,3 @@ def _first_text(data: bytes) -> str:
         return ""
     text = data[2 : 2 + data[1]]
     return text.decode(errors="ignore") if len(text) == data[1] else ""
-
-
-def _uint32(value: int) -> int:
-    return max(0, min(value, _UINT32))

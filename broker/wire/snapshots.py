@@ -14,8 +14,8 @@ from msgspec import Struct
 from broker.core.composition import Composition
 from broker.errors import Internal
 from broker.wire.compositions import MAX_MESSAGE_BYTES, CompositionReader, encoded_end, encoded_parts
-from broker.wire.encoded import Field
 from broker.wire.encoded_audits import encoded_audit
+from broker.wire.fields import Field
 
 _AROUND = 16
 """Bytes that the tags, lengths and number around a part take, and then some."""

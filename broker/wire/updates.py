@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import Enum
+from enum import StrEnum
 
 from contextbroker.v1 import composition_pb2
 from contextbroker.v1 import context_service_pb2 as pb
@@ -12,7 +12,7 @@ from msgspec import Struct
 from broker.core.lanes import LaneEnd, LaneUpdate
 
 
-class LaneSource(Enum):
+class LaneSource(StrEnum):
     """Where a lane's frames come from."""
 
     ATTACHED = "ATTACHED"

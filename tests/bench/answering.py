@@ -15,7 +15,7 @@ import grpc.aio
 from contextbroker.v1 import provider_service_pb2 as pb
 from uvloop import new_event_loop
 
-from broker.wire.encoded import varint
+from broker.wire.fields import varint
 from tests.bench.loads import Load, provider_batches, provider_name
 
 ATTACH = "/contextbroker.v1.ProviderService/Attach"

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import grpc.aio
 
 COMPOSE = "/contextbroker.v1.ContextService/Compose"
-_LANE_UPDATES, _PART = b"\x12", b"\x1a"
-"""How a ComposeResponse of either kind begins."""
+_LANE_UPDATES, _PART = 0x12, 0x22
+"""Tags of fields of a ComposeResponse."""
 
 
 @dataclass(slots=True)
@@ -59,13 +59,30 @@ async def _ask(channel: grpc.aio.Channel, request: bytes, asked: Asked) -> None:
     call = channel.unary_stream(COMPOSE)(request, timeout=120)
     while (message := await call.read()) is not grpc.aio.EOF:
         size += len(message)
-        if message[:1] == _LANE_UPDATES:
-            told = time.perf_counter()
-        elif first and message[:1] == _PART:
-            first = False
-            asked.first.append(time.perf_counter() - told)
+        if first:
+            now, tags = time.perf_counter(), _tags(message)
+            told = now if _LANE_UPDATES in tags else told
+            if _PART in tags:
+                first = False
+                asked.first.append(now - told)
     asked.seconds.append(time.perf_counter() - began)
     asked.bytes = size
+
+
+def _tags(message: bytes) -> list[int]:
+    """The tags of a message's fields, of which each is a message, too."""
+    tags, at = [], 0
+    while at < len(message):
+        tags.append(message[at])
+        size = shift = 0
+        while True:
+            at += 1
+            size |= (message[at] & 0x7F) << shift
+            shift += 7
+            if message[at] < 0x80:
+                break
+        at += 1 + size
+    return tags
 
 
 def quantile(values: Sequence[float], part: float) -> float:

@@ -25,7 +25,7 @@ from broker.rpc.told import composition_told
 from broker.store.sqlite import SqliteEngine
 from broker.store.store import Store
 from broker.telemetry import logs
-from broker.wire.compositions import KINDS, encoded_parts
+from broker.wire.compositions import encoded_parts
 from broker.wire.encoded_audits import encoded_audit
 from broker.wire.requests import ComposeCall, compose_request
 
@@ -51,12 +51,19 @@ class Beside:
         composition_told(self._observing, composition, _STAGES, ())
 
     async def _record(self, composition: Composition, lanes: Sequence[Lane]) -> None:
-        kinds = [kind for kind in KINDS if self._recorder.keeps(kind)]
+        kinds = self._recorder.kinds
         parts = [kept for part in encoded_parts(composition) if (kept := part.joined(kinds))]
         audit = encoded_audit(composition.summary, composition.usage)
         call = ComposeCall(goal="why", composition=CompositionRequest(max_tokens=composition.summary.budget.max_tokens))
         await self._recorder.record(
-            composition, compose_request(call), self._caller, parts, audit, lanes=lanes, until=math.inf, large=False
+            composition,
+            compose_request(call),
+            self._caller,
+            parts,
+            audit,
+            lanes=list(lanes),
+            until=math.inf,
+            large=False,
         )
 
 

@@ -22,7 +22,7 @@ from broker.core.lanes import Grant, Lane, LaneEnd
 from broker.core.plan import rank_lanes
 from broker.core.request import CompositionRequest, Policy
 from broker.core.scores import UNIT
-from broker.wire.compositions import encoded_parts
+from broker.wire.compositions import encoded_parts, response_of
 from broker.wire.reading import BatchFrames
 from tests.bench.beside import beside
 from tests.bench.loads import Load, provider_batches, provider_name
@@ -112,13 +112,13 @@ def _checked(read: Mapping[str, Sequence[Any]]) -> list[Lane]:
     lanes = []
     for provider, frames in read.items():
         intake = LaneIntake(provider, UNIT, _AMPLE)
-        intake.take(frames)
+        intake.take(frames, decoded=True)
         lanes.append(intake.close(LaneEnd.COMPLETE))
     return lanes
 
 
 def _encoded(composition: Composition) -> list[bytes]:
-    return [part.response() for part in encoded_parts(composition)]
+    return [response_of(part.joined()) for part in encoded_parts(composition)]
 
 
 def plot(lines: Sequence[Mapping[str, Any]], path: str) -> None:

@@ -21,8 +21,7 @@ from broker.core.entries import best_first
 from broker.core.frames import Frame, content_digest, content_tokens
 from broker.core.lanes import Candidate, Lane, LaneEnd
 from broker.core.placement import place
-from broker.core.ranking import handles_of, rank
-from broker.core.render.renderer import Block
+from broker.core.ranking import rank
 from broker.core.request import Duplicates, Placement
 from broker.core.scores import UNIT, LocalScore
 from broker.core.strategies import ReciprocalRankFusion, RoundRobin, Strategy
@@ -91,13 +90,10 @@ def core(lanes: Frames, strategy: Strategy) -> Step:
         )
         for provider, lane in enumerate(lanes)
     ]
-    block = Block(1, 1)
 
     def step() -> list[Any]:
         kept = join_duplicates([best_first(lane, order) for order, lane in enumerate(checked)], Duplicates.SAME_BYTES)
-        for entry in kept:
-            entry.block = block
-        ranked = [kept[index] for index in rank(strategy, handles_of(kept))]
+        ranked = [kept[index] for index in rank(strategy, kept)]
         return place(ranked, Placement.FOLD, lambda entry: entry.ref)
 
     return step

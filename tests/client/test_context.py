@@ -125,6 +125,16 @@ async def test_a_stream_yields_whole_snapshots_and_compose_passes_them_over(fake
     assert {request.snapshots for request in fake.requests} == {pb.SNAPSHOTS_ON_LANE_END}
 
 
+async def test_an_answer_in_one_message_is_the_same_as_in_many(fake: FakeBroker, client):
+    fake.compose = lambda: ANSWER
+    events = [event async for event in client.stream("g", max_tokens=100)]
+    whole = pb.ComposeResponse()
+    for message in ANSWER:
+        whole.MergeFrom(message)
+    fake.compose = lambda: (whole,)
+    assert [event async for event in client.stream("g", max_tokens=100)] == events
+
+
 async def test_a_stream_yields_what_happens_and_last_the_composition(fake: FakeBroker, client):
     fake.compose = lambda: ANSWER
     events = [event async for event in client.stream("g", max_tokens=100)]

@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from broker.core.frames import Frame, Provenance, Relation, content_digest
+from broker.core import intake as intake_module
+from broker.core.frames import Frame, Provenance, Relation, content_digest, content_tokens
 from broker.core.intake import LaneIntake
-from broker.core.lanes import Grant, LaneEnd, Unreadable
-from broker.core.scores import UNIT, Direction, ScoreScale
+from broker.core.lanes import Grant, Lane, LaneEnd, Unreadable
+from broker.core.scores import UNIT, Direction, LocalScore, ScoreScale
+from broker.core.slips import content_bytes
 from tests.core.building import AMPLE, AS_SENT, frame, lane
 
 TEXTS = st.one_of(
@@ -285,22 +287,48 @@ def test_the_sequence_counts_every_frame_offered_over_all_batches():
     assert [candidate.sequence for candidate in intake.close(LaneEnd.COMPLETE).candidates] == [0, 2]
 
 
-class Unhurried(LaneIntake):
-    """Looks at every frame step by step."""
+def taken(batches, scale, grant, *, ordinary: bool = True, **how) -> tuple[Lane, int]:
+    """A lane after these batches, and how many frames were counted; unless ``ordinary``, none passes the short test."""
+    with pytest.MonkeyPatch.context() as patched:
+        if not ordinary:
+            patched.setattr(intake_module, "SURE_ID", 0)
+        intake = LaneIntake("a", scale, grant)
+        for batch in batches:
+            intake.take(batch, **how)
+    return intake.close(LaneEnd.COMPLETE), intake.offered
 
-    def _is_ordinary(self, *_):
-        return False
+
+grants = st.builds(Grant, st.integers(0, 8), st.sampled_from([0, 1, 3, 300, 10**6]))
 
 
-@given(st.lists(hostile_frames(), max_size=8), SCALES, st.integers(0, 8), st.sampled_from([0, 1, 3, 300, 10**6]))
-def test_the_short_test_of_ordinary_frames_changes_no_verdict(frames, scale, max_frames, max_tokens):
-    lanes = []
-    for kind in (LaneIntake, Unhurried):
-        intake = kind("a", scale, Grant(max_frames, max_tokens))
-        intake.take(frames[:3])
-        intake.take(frames[3:])
-        lanes.append(intake.close(LaneEnd.COMPLETE))
-    assert lanes[0] == lanes[1]
+@given(st.lists(hostile_frames(), max_size=8), SCALES, grants)
+def test_the_short_test_of_ordinary_frames_changes_no_verdict(frames, scale, grant):
+    batches = frames[:3], frames[3:]
+    assert taken(batches, scale, grant) == taken(batches, scale, grant, ordinary=False)
+
+
+@given(st.lists(hostile_frames(), max_size=8), SCALES, grants, st.booleans())
+def test_a_batch_is_what_its_frames_are_one_by_one(frames, scale, grant, ordinary):
+    one_by_one = [[frame] for frame in frames[: grant.max_frames + 1]]
+    alone = taken(one_by_one, scale, grant, ordinary=ordinary, goes_on=True)
+    assert taken([frames], scale, grant) == alone
+
+
+@given(st.lists(hostile_frames(), max_size=8), SCALES, grants)
+def test_texts_that_were_decoded_are_judged_as_any(frames, scale, grant):
+    decoded = [one for one in frames if isinstance(one, Unreadable) or content_bytes(one) is not None]
+    assert taken([decoded], scale, grant, decoded=True) == taken([decoded], scale, grant)
+
+
+@given(st.lists(hostile_frames(), max_size=8), SCALES)
+def test_a_candidate_is_what_its_frame_is(frames, scale):
+    for candidate in taken([frames], scale, AMPLE)[0].candidates:
+        sent = frames[candidate.sequence]
+        score = None if sent.score is None else LocalScore("a", scale, sent.score)
+        assert candidate.frame is sent
+        assert (candidate.provider, candidate.digest) == ("a", content_digest(sent.content))
+        assert candidate.tokens == content_tokens(len(sent.content.encode()))
+        assert (candidate.score, repr(candidate.score)) == (score, repr(score))
 
 
 @given(st.lists(hostile_frames(), max_size=8), st.integers(0, 8), st.integers(0, 8))

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.scores import UNIT, Direction, LocalScore, ScoreScale, lane_key, raw_across_lanes
+from broker.core.scores import UNIT, Direction, LocalScore, ScoreScale, lane_key, local_scores, raw_across_lanes
 from broker.errors import CrossProviderComparison
 from tests.core.building import DISTANCE
 
@@ -118,6 +118,23 @@ def test_negative_zero_is_zero():
 def test_a_score_is_finite(value):
     with pytest.raises(ValueError, match="finite"):
         LocalScore("a", UNIT, value)
+
+
+@given(st.lists(finite), st.sampled_from([UNIT, DISTANCE]))
+def test_many_scores_are_those_made_one_by_one(values, scale):
+    scores = local_scores("a", scale, values)
+    alone = [LocalScore("a", scale, value) for value in values]
+    assert scores == alone
+    assert [(type(one), one.provider, one.scale) for one in scores] == [(LocalScore, "a", scale)] * len(values)
+    assert [one.shown() for one in scores] == [one.shown() for one in alone]
+    assert [str(raw_across_lanes(one)) for one in scores] == [str(raw_across_lanes(one)) for one in alone]
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("beside", [(), (1.0,), (-math.inf,), (1.7e308, 1.7e308)])
+def test_many_scores_are_finite(value, beside):
+    with pytest.raises(ValueError, match="finite"):
+        local_scores("a", UNIT, (*beside, value))
 
 
 @given(finite)

@@ -117,7 +117,7 @@ def test_every_label_is_one_that_its_metric_has() -> None:
     declared = Metrics().registry._names_to_collectors
     for title, query in QUERIES:
         known = SCRAPED | {
-            label for name in names(query) - UP if name in declared for label in declared[name]._labelnames
+            label for name in names(query) - UP if name in declared for label in declared[name].label_names
         }
         assert labels(query) <= known, title
 

@@ -296,6 +296,28 @@ def with_closure(handle: Handle, entry: entries.Entry) -> Handle:
     return CallableHandle(**fields_of(handle), better=lambda other: entry.candidate.score is not None)
 
 
+class ScoredRank(int):
+    """A local rank with a score that no arithmetic shows."""
+
+    score: float
+
+
+def ranked_by(column: Callable[[entries.Entry], float]) -> Composer:
+    """Gives built-in policies another column of local ranks."""
+
+    def composer(lanes: Sequence[Lane], request: CompositionRequest, policy: Policy) -> Composition:
+        with patched("_ranks", lambda kept: [column(entry) for entry in kept]):
+            return compose(lanes, request, policy)
+
+    return composer
+
+
+def with_scored_rank(entry: entries.Entry) -> ScoredRank:
+    leaky = ScoredRank(entry.local_rank)
+    leaky.score = number_of(entry)
+    return leaky
+
+
 class FrameWalker:
     """Looks for scores in the frames above it."""
 
@@ -359,6 +381,7 @@ M3 = mutant("M3", cutting(in_each_lane(z_score, -0.8)))
 M4 = mutant("M4", fused_cut)
 M5 = mutant("M5", cutting(half_of_the_highest))
 M6 = mutant("M6", by_key(lambda h, number: (h.local_rank, -number, h.lane_order)))
+M6_column = mutant("M6_column", ranked_by(lambda e: e.local_rank - number_of(e) / 10**9))
 M7 = mutant("M7", better_scored_copy)
 M8 = mutant("M8", last_quarter)
 M9 = mutant(
@@ -372,6 +395,7 @@ M14 = mutant("M14", arrival_decides)
 M15 = mutant("M15", hashes_decide)
 M16_handle = mutant("M16_handle", leaking(with_score))
 M16_closure = mutant("M16_closure", leaking(with_closure))
+M16_column = mutant("M16_column", ranked_by(with_scored_rank))
 M16_frame = plugin_mutant("M16_frame", FrameWalker())
 M17 = mutant("M17", shared_ranks)
 M18 = plugin_mutant("M18", Careless())
@@ -383,6 +407,7 @@ CAUGHT_BY: Mapping[str, tuple[Subject, set[str], set[str]]] = {
     "M4": (M4, {"T3"}, {"T1", "T2", "T4", "T5"}),
     "M5": (M5, {"T1", "T2", "T3"}, set()),
     "M6": (M6, {"T2"}, {"T1", "T3", "T4", "T5"}),
+    "M6 column": (M6_column, {"T2"}, {"T1", "T3"}),
     "M7": (M7, {"T2"}, set()),
     "M8": (M8, {"T3"}, {"T1", "T2", "T4", "T5"}),
     "M9": (M9, {"T2"}, set()),
@@ -394,6 +419,7 @@ CAUGHT_BY: Mapping[str, tuple[Subject, set[str], set[str]]] = {
     "M15": (M15, {"T4"}, {"T1", "T2", "T3", "T5"}),
     "M16 handle": (M16_handle, {"T5"}, set()),
     "M16 closure": (M16_closure, {"T5"}, set()),
+    "M16 column": (M16_column, {"T5"}, {"T1", "T2", "T3", "T4"}),
     "M16 frame": (M16_frame, {"T5"}, set()),
     "M17": (M17, {"ranks"}, {"T1", "T2", "T3", "T4", "T5"}),
     "M18": (M18, {"order"}, set()),

@@ -32,6 +32,10 @@ class Property:
         return float("0.318")
 
 
+class Number(int):
+    score = SCORE
+
+
 class Method:
     def __init__(self, owner):
         self.better = owner.compare
@@ -65,6 +69,7 @@ WAYS = {
     "a number": 0.318,
     "an attribute": SimpleNamespace(score=SCORE),
     "a slot": Slotted(0.318),
+    "a number of a class of its own": Number(7),
     "a property": Property(),
     "a closure": closure(SCORE),
     "a default": default(0.318),
@@ -135,6 +140,7 @@ def test_the_way_is_named():
     sample = next(s for s in samples(12) if s.lanes[0].numbers)
     assert "_score" in nothing_to_reach(mutants.M16_handle, sample).says
     assert "<closure entry>" in nothing_to_reach(mutants.M16_closure, sample).says
+    assert "['ranks'][0].score" in nothing_to_reach(mutants.M16_column, sample).says
 
 
 def test_a_plugin_that_walks_frames_answers_differently_alone():

@@ -40,7 +40,15 @@ def test_other_parameters_take_their_turn(tmp_path):
     assert subject.origin == ""
 
 
-def test_what_a_policy_is_given_is_seen():
+@pytest.mark.parametrize("info", CATALOGUE.values(), ids=lambda info: info.name)
+def test_what_a_built_in_policy_is_given_is_seen_where_it_serves(info):
+    for sample in samples(12):
+        columns = built_in(info.name).seen(sample).columns
+        assert bool(columns) is not info.compares_raw_scores
+        assert all(columns)
+
+
+def test_what_a_plugin_is_given_is_seen():
     sample = samples(12)[-1]
     seen = built_in("round_robin").seen(sample)
     assert seen.handles

@@ -33,7 +33,7 @@ async def test_who_gives_up_is_forgotten_and_holds_up_nobody() -> None:
     gone, stays = await begun(changed), await begun(changed)
     gone.cancel()
     await asyncio.wait([gone])
-    assert len(changed._waiting) == 1
+    assert len(changed.waiting) == 1
     changed.tell()
     await stays
 
@@ -54,10 +54,10 @@ async def test_who_waits_so_long_hears_whether_it_was_told_and_leaves_nothing_be
     changed = Changed()
     late, told, stays = await begun(changed, 0.001), await begun(changed, 60.0), await begun(changed)
     assert await late is False
-    assert len(changed._waiting) == 2
+    assert len(changed.waiting) == 2
     changed.tell()
     assert [await told, await stays] == [True, True]
-    assert changed._waiting == ()
+    assert changed.waiting == ()
 
 
 async def test_who_is_told_in_the_moment_that_its_time_ends_was_told() -> None:
@@ -74,4 +74,4 @@ async def test_giving_up_before_the_time_is_over_stops_the_clock() -> None:
     await asyncio.wait([gone])
     await asyncio.sleep(0.02)
     assert gone.cancelled()
-    assert changed._waiting == ()
+    assert changed.waiting == ()

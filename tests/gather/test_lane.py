@@ -6,10 +6,11 @@ import pytest
 
 from broker.core.lanes import Grant, LaneEnd, LaneUpdate
 from broker.core.scores import UNIT, ScoreScale
-from broker.gather.attempt import MAX_VIOLATIONS
+from broker.gather.attempt import FRAME_BYTES, MAX_VIOLATIONS
 from broker.gather.collect import Collection
 from broker.gather.fabric import Ending, Push, PushKey
 from broker.gather.gathering import Gathering, WantedLane
+from broker.gather.lane import TOLD_SECONDS
 from broker.gather.quarantine import Conduct
 from broker.gather.session import ProviderSession
 from broker.wire.events import Batch, Draining, Hello, Query, Violation
@@ -572,15 +573,19 @@ def test_a_push_of_a_provider_that_this_request_does_not_expect_joins_no_lane(wo
 # What the request hears while it waits
 
 
-def test_updates_come_with_the_first_frames_and_with_the_end_and_not_for_every_batch(world):
+def test_updates_come_with_the_first_frames_now_and_then_and_with_the_end_and_not_for_every_batch(world):
     a = world.attach("a")
     request = world.request("a", "ghost")
     a.asked[0].send()
     assert request.updates == [LaneUpdate("ghost", LaneEnd.ABSENT, 0, "no instance is attached")]
     for number in range(4):
         a.asked[0].send(frame(str(number)))
+    world.harness.advance(TOLD_SECONDS)
+    a.asked[0].send()
+    a.asked[0].send(frame("4"))
     a.asked[0].end()
-    assert request.updates[1:] == [LaneUpdate("a", None, 1), LaneUpdate("a", LaneEnd.COMPLETE, 4)]
+    told = [(None, 1), (None, 4), (LaneEnd.COMPLETE, 5)]
+    assert request.updates[1:] == [LaneUpdate("a", end, came) for end, came in told]
 
 
 def test_a_lie_in_the_first_batch_is_one_update(world):
@@ -596,7 +601,7 @@ def test_a_lie_in_the_first_batch_is_one_update(world):
 @pytest.fixture
 def turns(world, monkeypatch):
     """A world in which two frames are a turn; each turn is noted, and so is whatever else had one."""
-    monkeypatch.setattr("broker.gather.lane.TURN_FRAMES", 2)
+    monkeypatch.setattr("broker.gather.attempt.TURN_BYTES", 2 * FRAME_BYTES)
     world.read_at = []
 
     class Watched(list):
@@ -623,15 +628,49 @@ def test_a_large_batch_is_read_in_turns_and_what_comes_after_it_waits(turns):
     assert request.updates == [LaneUpdate("a", None, 5), LaneUpdate("a", LaneEnd.COMPLETE, 6)]
 
 
-def test_a_batch_of_large_frames_is_read_in_turns_of_fewer(turns, monkeypatch):
-    monkeypatch.setattr("broker.gather.lane.TURN_BYTES", 300)
+def test_a_batch_of_large_frames_is_read_in_turns_of_fewer(turns):
     a = turns.attach("a")
     request = turns.request(max_tokens=10_000)
-    a.asked[0].send(*(frame(str(number), "x" * 200) for number in range(3)))
+    a.asked[0].send(*(frame(str(number), "x" * (FRAME_BYTES + 1)) for number in range(3)))
     a.asked[0].end()
     turns.harness.settle()
     assert [start for start in turns.read_at if start != "another"] == [0, 1, 2]
     assert request.ids() == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_a_push_of_many_parts_is_read_in_turns(turns, early):
+    push = Push(UNIT, tuple(batch(frame(str(number))) for number in range(5)))
+    if early:
+        turns.harness.fabric.hold(KEY, push, 30)
+    request = turns.request(WantedLane("p", KEY))
+    if not early:
+        turns.harness.fabric.hold(KEY, push, 30)
+        assert (turns.read_at, request.done) == ([0, 0], 0)
+        turns.harness.settle()
+    assert turns.read_at == [0, 0, "another", "another"] * 2 + [0, "another"]
+    assert request.ends() == {"p": LaneEnd.COMPLETE}
+    assert request.ids("p") == ["0", "1", "2", "3", "4"]
+    assert request.updates == [LaneUpdate("p", None, 1), LaneUpdate("p", LaneEnd.COMPLETE, 5)]
+
+
+def test_the_deadline_cuts_a_push_between_its_turns(turns):
+    request = turns.request(WantedLane("p", KEY))
+    turns.harness.fabric.hold(KEY, Push(UNIT, tuple(batch(frame(str(number))) for number in range(5))), 30)
+    request.collection._expire()
+    turns.harness.settle()
+    assert request.ends() == {"p": LaneEnd.PARTIAL}
+    assert request.ids("p") == ["0", "1"]
+    assert turns.harness.pushes.waiting == 0
+
+
+def test_batches_without_frames_take_turns_too(turns):
+    request = turns.request(WantedLane("p", KEY))
+    turns.harness.fabric.hold(KEY, Push(UNIT, (b"",) * 7), 30)
+    assert request.done == 0
+    assert len([start for start in turns.read_at if start == 0]) == 2
+    turns.harness.settle()
+    assert request.ends() == {"p": LaneEnd.EMPTY}
 
 
 def test_a_lie_in_a_later_turn_is_accounted_for_with_the_whole_batch(turns):

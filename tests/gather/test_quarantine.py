@@ -253,4 +253,4 @@ def test_sitting_out_ends_by_itself_and_leaves_nothing():
     assert (table.remaining("a"), table.remaining("b"), table.remaining("c")) == (5, 0, 0)
     clock.advance(5)
     table.set("c", 1)
-    assert set(table._until) == {"c"}
+    assert set(table.until) == {"c"}

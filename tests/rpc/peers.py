@@ -58,11 +58,12 @@ class Answer:
 
     @property
     def kinds(self) -> list[str]:
-        """What the messages are, in their order; of a part all that is in it."""
+        """What the messages hold, in their order; of a part all that is in it."""
         names: list[str] = []
         for response in self.responses:
-            kind = str(response.WhichOneof("message"))
-            names += [field.name for field, _ in response.part.ListFields()] if kind == "part" else [kind]
+            of_part = [held.name for held, _ in response.part.ListFields()]
+            for held, _ in response.ListFields():
+                names += of_part if held.name == "part" else [held.name]
         return names
 
     def composition(self) -> Composition:

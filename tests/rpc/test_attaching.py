@@ -15,7 +15,8 @@ from broker.gather.fabric import Ending
 from broker.gather.session import ProviderSession, State
 from broker.rpc.attaching import Attaching
 from broker.rpc.server import Broker
-from broker.rpc.streams import ClientGone, Tasks
+from broker.rpc.streams import ClientGone
+from broker.rpc.tasks import Tasks
 from broker.wire import sessions
 from broker.wire.events import Ask, Cancel, Detached, Hello, LaneEnded, Malformed, Outbound, Rejection, Welcome
 from tests.gather.support import QUERY, Recorder
@@ -38,7 +39,9 @@ class Attached:
         self.wire, self.tasks = Wire(*incoming), Tasks()
         self.call = stream(self.wire, self.tasks)
         serving = Broker(Config(server={"listen": "127.0.0.1:0"})).assembled().serving
-        serving = replace(serving, first_message_seconds=first_message_seconds, stall_seconds=stall_seconds)
+        serving = replace(
+            serving, tasks=self.tasks, first_message_seconds=first_message_seconds, stall_seconds=stall_seconds
+        )
         attaching = Attaching(self.call, serving, sessions.DEFAULT_LIMITS)
         ids = (f"q{number}" for number in itertools.count(1))
         self.harness = LocalHarness()
@@ -101,6 +104,28 @@ async def test_a_provider_is_welcomed_asked_and_heard_in_order() -> None:
     provider.says(Detached())
     provider.wire.incoming.put_nowait(grpc.aio.EOF)
     assert await provider.over() is None
+
+
+async def test_a_quiet_provider_has_no_writer_and_one_that_was_asked_keeps_its_own() -> None:
+    provider = Attached(HELLO)
+
+    def writers() -> set[asyncio.Task[None]]:
+        return {task for task in provider.tasks._tasks if task.get_name() == "rpc-writer"}
+
+    await ticks()
+    provider.session.receive(Malformed("MALFORMED", "m"))
+    await ticks()
+    assert (len(provider.heard), writers()) == (2, set())
+    provider.ask()
+    await ticks()
+    (writer,) = writers()
+    provider.ask()
+    provider.ask()
+    await ticks()
+    assert (len(provider.heard), writers()) == (5, {writer})
+    provider.session.close()
+    assert await provider.over() is None
+    assert writer.done()
 
 
 async def test_a_query_that_is_over_before_it_could_be_written_is_never_sent() -> None:

@@ -322,10 +322,10 @@ async def test_one_that_cannot_be_judged_ends_and_keeps_no_other_from_being_judg
     async def run(connection: str) -> None:
         admission = callers.Admission(asks, "Compose", Presented(connection), None)
         stream = SimpleNamespace(disowned=False, claims=())
-        with contextlib.suppress(Unauthenticated):
-            async with under_test.watching(admission, stream):  # type: ignore[arg-type]
-                began.put_nowait(connection)
-                await asyncio.Event().wait()
+        watching = under_test.watching(admission, stream)  # type: ignore[arg-type]
+        with contextlib.suppress(Unauthenticated), watching:
+            began.put_nowait(connection)
+            await asyncio.Event().wait()
         ended.append(connection)
 
     running = [asyncio.create_task(run(connection)) for connection in ("strange", "usual")]
@@ -518,3 +518,33 @@ async def test_a_placed_frame_is_credited_to_the_credential_that_sent_it(known: 
     for peer, frame in ((asks, "b"), (red, "r")):
         answer = await peer.compose(request_id="shared-id", expect_pushes=["search"])
         assert rows(answer.composition()) == {("search", frame): ""}
+
+
+async def test_a_call_that_is_ended_and_cancelled_at_once_is_cancelled_and_one_that_has_an_answer_keeps_it() -> None:
+    asks = Caller("", "asks", frozenset({Role.ORCHESTRATOR}), (), "")
+
+    class Judge:
+        def caller(self, presented: Presented, now: float) -> tuple[Caller, float | None]:
+            raise Refused("revoked")
+
+    under_test = callers.Callers(Judge())  # type: ignore[arg-type]
+    admission = callers.Admission(asks, "Compose", Presented("c"), None)
+
+    async def run(*, answers: bool) -> str:
+        stream = SimpleNamespace(disowned=False, claims=())
+        with under_test.watching(admission, stream):  # type: ignore[arg-type]
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                if not answers:
+                    raise
+        return "answered"
+
+    answering, cancelled = asyncio.create_task(run(answers=True)), asyncio.create_task(run(answers=False))
+    await asyncio.sleep(0)
+    await under_test.review(changed=True)
+    cancelled.cancel()
+    await asyncio.wait({answering, cancelled})
+    assert answering.result() == "answered"
+    assert answering.cancelling() == 0
+    assert cancelled.cancelled()

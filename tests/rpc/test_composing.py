@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import math
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from contextbroker.v1 import composition_pb2
+from contextbroker.v1 import context_service_pb2 as pb
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from broker.config import Config
+from broker.core.composition import Composition
 from broker.core.frames import Frame
 from broker.core.request import BudgetSplit, Floor, PartialLanes
 from broker.core.scores import Direction, ScoreScale
@@ -26,9 +30,22 @@ from broker.errors import (
 from broker.rpc import admission
 from broker.rpc.server import Broker
 from broker.wire.batches import join_batch
+from broker.wire.compositions import EncodedPart, encoded_parts
 from broker.wire.events import Batch, Cancel, LaneEnded, Rejection
 from broker.wire.requests import InlineLane
-from tests.rpc.peers import COMPOSE, Peer, compose_bytes, encoded, frames, lanes, ranked, read_all, rows, updates_of
+from tests.rpc.peers import (
+    COMPOSE,
+    SAFETY,
+    Peer,
+    compose_bytes,
+    encoded,
+    frames,
+    lanes,
+    ranked,
+    read_all,
+    rows,
+    updates_of,
+)
 from tests.tokenizers.making import tiktoken_file
 
 LONG = 20.0
@@ -79,6 +96,26 @@ async def test_an_answer_streams_in_order_and_ends_with_completed(peer: Peer) ->
     assert [placed.position for placed in composition.placed] == [1, 2, 3]
     assert [citation.position for citation in composition.citations] == [1, 2, 3]
     assert composition.prompt.count("<frame seal=") == 3
+
+
+async def test_an_answer_that_comes_quickly_is_one_message(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker.rpc.answering.TOGETHER_SECONDS", LONG)
+    provider = await peer.attach("files")
+    answer = await asked(peer)
+    await provider.answer(frames(("a", 0.9), ("b", 0.8)))
+    done = await answer
+    assert done.kinds == ["accepted", "lane_updates", "placed", "citations", "audit", "completed"]
+    assert len(done.messages) == 1
+
+
+async def test_who_pushes_need_not_wait_to_hear_that_the_request_was_taken(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.rpc.answering.TOGETHER_SECONDS", LONG)
+    composing = await peer.composing(expect_pushes=["logs"], request_id="r")
+    async with asyncio.timeout(SAFETY):
+        assert pb.ComposeResponse.FromString(await composing.call.read()).HasField("accepted")
+    composing.call.cancel()
 
 
 async def test_lane_updates_come_while_others_still_collect(peer: Peer) -> None:
@@ -312,10 +349,12 @@ async def test_a_callers_deadline_that_passes_cancels_its_providers(peer: Peer) 
 
 async def test_a_request_leaves_no_task_behind(peer: Peer, broker: Broker) -> None:
     provider = await peer.attach("a")
-    before = asyncio.all_tasks()
-    answer = await asked(peer)
-    await provider.answer(frames(("x", 0.5)))
-    await answer
+    for _ in range(2):
+        # The first query of a session starts the one writer that the session then keeps.
+        before = asyncio.all_tasks()
+        answer = await asked(peer)
+        await provider.answer(frames(("x", 0.5)))
+        await answer
     # The server's own wait for its next call is always there, as a new task each time.
     left = {task for task in asyncio.all_tasks() - before if "_request_call" not in repr(task)}
     if left:
@@ -394,6 +433,25 @@ async def test_many_inline_frames_are_composed_all_the_same(peer: Peer) -> None:
     composition = (await peer.compose(inline_lanes=(InlineLane("notes", frames=many),), max_tokens=300)).composition()
     assert len(composition.audit) == 2500
     assert composition.placed[0].frame.id == "2499"
+
+
+@pytest.mark.parametrize(("count", "beside"), [(20, False), (2500, True)])
+async def test_the_parts_of_a_large_answer_alone_are_made_beside_the_loop(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch, count: int, beside: bool
+) -> None:
+    made_in: set[int] = set()
+
+    def watched(composition: Composition) -> Iterator[EncodedPart]:
+        for part in encoded_parts(composition):
+            made_in.add(threading.get_ident())
+            yield part
+
+    monkeypatch.setattr("broker.rpc.composing.encoded_parts", watched)
+    many = tuple(Frame(id=f"{i:04}", title="t", content=f"{i:060}", score=i / 3000) for i in range(count))
+    composition = (await peer.compose(inline_lanes=(InlineLane("notes", frames=many),), max_tokens=900)).composition()
+    assert len(composition.audit) == count
+    assert made_in
+    assert (threading.get_ident() not in made_in) is beside
 
 
 async def test_a_request_that_was_still_read_when_draining_began_is_refused_and_not_answered_without_its_providers(
@@ -592,6 +650,18 @@ async def test_a_frame_that_does_not_parse_costs_itself_alone(peer: Peer) -> Non
     rejected = await provider.hear()
     assert isinstance(rejected, Rejection)
     assert {violation.reason for violation in rejected.violations} == {"FRAME_MALFORMED"}
+
+
+class TestLaneOrder:
+    @pytest.fixture
+    def broker_config(self) -> Config:
+        return Config(server={"listen": "127.0.0.1:0"}, ranking={"lane_order": ["z"]}, providers={"m": {}, "z": {}})
+
+    async def test_lanes_are_opened_in_the_order_that_the_composition_has_them_in(self, peer: Peer) -> None:
+        inline = tuple(InlineLane(name, frames=tuple(frames((name, 0.5)))) for name in ("notes", "b"))
+        done = await peer.compose(providers=("m", "z"), inline_lanes=inline)
+        opened = [lane.provider_id for lane in done.responses[0].accepted.lanes]
+        assert opened == [lane.provider for lane in done.composition().summary.lanes] == ["z", "b", "m", "notes"]
 
 
 # --- budgets

@@ -10,7 +10,7 @@ from contextbroker.v1 import context_service_pb2 as pb
 from structlog.testing import capture_logs
 
 from broker.config import Config
-from broker.errors import Internal, InvalidArgument, ResourceExhausted
+from broker.errors import Internal, InvalidArgument, ResourceExhausted, Unavailable
 from broker.rpc.server import Broker
 from tests.rpc.peers import ATTACH, COMPOSE, PUSH, Peer, compose_bytes, frames
 
@@ -61,6 +61,22 @@ async def test_a_second_message_is_refused(peer: Peer, method: str) -> None:
     answer = await peer.call(method, b"", b"")
     assert isinstance(answer.error, InvalidArgument)
     assert answer.error.reason == "EXTRA_MESSAGE"
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_an_error_reaches_its_caller_though_the_head_of_the_answer_is_on_its_way(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch, turns: int
+) -> None:
+    async def fails(*_: object) -> None:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        raise Unavailable("GONE", "it is gone")
+
+    monkeypatch.setattr("broker.rpc.composing.gather", fails)
+    await peer.attach("a")
+    answer = await peer.compose()
+    assert isinstance(answer.error, Unavailable)
+    assert answer.error.reason == "GONE"
 
 
 async def test_a_request_that_is_never_ended_is_refused(peer: Peer) -> None:

@@ -14,21 +14,25 @@ from broker.gather.gathering import WantedLane
 from broker.rpc.lane_watch import LaneWatch
 from broker.rpc.observing import Observing
 from broker.telemetry.metrics import Metrics
-from broker.telemetry.spans import Tracing
+from broker.telemetry.spans import TRACEPARENT, Tracing, traceparent
 from tests.core.building import frame, lane
 
 WANTED = (WantedLane("a"), WantedLane("b", PushKey("", "r", "b")))
 
 
 class Watched:
-    """A watch with what it told."""
+    """A watch, begun in a call that is over, with what it told."""
 
-    def __init__(self) -> None:
+    def __init__(self, *metadata: tuple[str, str], exports: bool = True) -> None:
         self.kept = InMemorySpanExporter()
         provider = TracerProvider()
         provider.add_span_processor(SimpleSpanProcessor(self.kept))
         self.metrics = Metrics(providers=["a", "b"])
-        self.watch = LaneWatch(Observing(self.metrics, Tracing(provider.get_tracer("test"))), WANTED)
+        tracing = Tracing(provider.get_tracer("test") if exports else None)
+        with tracing.call("Compose", metadata) as call:
+            self.callers = traceparent(call)
+            self.watch = LaneWatch(Observing(self.metrics, tracing), WANTED)
+        self.kept.clear()
 
     def value(self, name: str, **labels: str) -> float | None:
         return self.metrics.registry.get_sample_value(f"context_broker_{name}", labels)
@@ -72,3 +76,36 @@ async def test_a_request_that_is_over_leaves_no_lane_open() -> None:
     assert watched.value("lanes_total", provider="b", end="COMPLETE") is None
     spans = {span.attributes["contextbroker.provider"]: span for span in watched.kept.get_finished_spans()}
     assert spans["b"].status.description == "CANCELLED"
+
+
+DROPPED = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00"
+KEPT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+@pytest.mark.parametrize("exports", [True, False])
+async def test_lanes_of_a_trace_that_is_not_kept_are_told_of_the_call_s_own_span(exports: bool) -> None:
+    watched = Watched((TRACEPARENT, DROPPED), exports=exports)
+    assert {one.traceparent for one in watched.watch.wanted} == {watched.callers}
+    assert (watched.callers == DROPPED) is not exports
+    watched.watch.ended(lane("a", []))
+    watched.watch.close()
+    assert watched.value("lanes_in_flight") == 0
+    assert watched.kept.get_finished_spans() == ()
+
+
+async def test_lanes_of_no_trace_are_as_they_were() -> None:
+    watched = Watched(exports=False)
+    assert watched.watch.wanted == WANTED
+    watched.watch.ended(lane("b", []))
+    watched.watch.close()
+    assert watched.value("lanes_in_flight") == 0
+
+
+async def test_a_figure_leads_to_the_request_in_whichever_call_its_lane_ends() -> None:
+    watched = Watched((TRACEPARENT, KEPT), exports=False)
+    with Tracing().call("Attach", [(TRACEPARENT, KEPT.replace("4bf9", "ffff"))]):
+        watched.watch.ended(lane("a", []))
+    samples = [sample for family in watched.metrics.registry.collect() for sample in family.samples]
+    assert [(s.name, s.exemplar.labels["trace_id"]) for s in samples if s.exemplar is not None] == [
+        ("context_broker_lane_seconds_bucket", KEPT.split("-")[1])
+    ]

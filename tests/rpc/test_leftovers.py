@@ -12,18 +12,18 @@ import pytest
 
 from broker.config import Config
 from broker.core.frames import Frame
+from broker.gather.answer import Answer
 from broker.gather.asked import Asked
 from broker.gather.attempt import Attempt
 from broker.gather.collect import Collection
 from broker.gather.lane import OpenLane
-from broker.gather.local import _Answer
 from broker.gather.quarantine import Permit
 from broker.gather.session import ProviderSession
 from broker.rpc.streams import Stream
 from broker.wire.events import Batch, Cancel, Detached, LaneEnded
 from tests.rpc.peers import COMPOSE, SAFETY, Attached, Peer, compose_bytes, frames
 
-KEPT = (Asked, Attempt, Collection, OpenLane, _Answer, Permit, ProviderSession, Stream)
+KEPT = (Asked, Attempt, Collection, OpenLane, Answer, Permit, ProviderSession, Stream)
 DESCRIPTORS = Path("/proc/self/fd")
 
 LIE = Frame(id="x", title="t", content="c", score=0.5, token_cost=99)
@@ -62,7 +62,7 @@ async def refused(peer: Peer, provider: Attached) -> None:
 
 
 async def timed_out(peer: Peer, provider: Attached) -> None:
-    composing = asyncio.create_task(peer.compose(collect_timeout=0.05))
+    composing = asyncio.create_task(peer.compose(collect_timeout=0.3))
     ask = await provider.hear_ask()
     await provider.frames(ask.query_id, frames(("x", 0.5)))
     assert (await composing).error is None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from types import FrameType
 
 import grpc.aio
 import pytest
@@ -175,6 +177,35 @@ async def test_a_line_names_request_trace_and_no_other_s(
     (attached,) = [line for line in lines if line["event"] == "provider attached"]
     assert "request_id" not in attached
     assert "trace_id" not in attached
+
+
+async def test_a_call_of_no_trace_enters_no_function_of_opentelemetry(broker: Broker, peer: Peer) -> None:
+    entered: set[str] = set()
+
+    def note(frame: FrameType, event: str, _argument: object) -> None:
+        if event == "call" and "opentelemetry" in frame.f_code.co_filename:
+            entered.add(frame.f_code.co_qualname)
+
+    async def composed(**metadata: str) -> None:
+        call = peer.open(COMPOSE, metadata=tuple(metadata.items()))
+        await call.write(compose_bytes(collect_timeout=SAFETY))
+        await call.done_writing()
+        await provider.answer(frames(("x", 0.5)))
+        async with asyncio.timeout(SAFETY):
+            while await call.read() is not grpc.aio.EOF:
+                pass
+
+    provider = await peer.attach("a")
+    await composed()
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        await composed()
+        assert entered == set()
+        await composed(traceparent=TRACEPARENT)
+        assert entered != set()
+    finally:
+        sys.setprofile(before)
 
 
 async def test_a_lie_is_told_with_the_request_that_it_was_told_in(

@@ -21,10 +21,12 @@ from broker.errors import (
     InvalidArgument,
     ResourceExhausted,
 )
+from broker.gather.pushes import Reading
 from broker.rpc import provider_service
 from broker.rpc.quotas import Quotas
 from broker.rpc.server import Broker
-from broker.rpc.streams import ClientGone, Stream, Tasks
+from broker.rpc.streams import ClientGone, Stream
+from broker.rpc.tasks import Tasks
 from broker.wire.batches import join_batch
 from broker.wire.events import Batch, Detached, Hello, LaneEnded, Rejection
 from broker.wire.pushes import PushHeader, push_header, push_part
@@ -269,6 +271,13 @@ async def test_a_push_says_how_many_frames_were_read(peer: Peer) -> None:
     answer = await peer.call(PUSH, header(), part("a", "b"), part("c"))
     assert answer.error is None
     assert pb.PushResponse.FromString(answer.messages[0]).frames == 3
+
+
+async def test_batches_without_frames_are_not_held(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    held, add = [], Reading.add
+    monkeypatch.setattr(Reading, "add", lambda reading, data: held.append(data) or add(reading, data))
+    answer = await peer.call(PUSH, header(), *[part()] * 3, part("a"), part())
+    assert pb.PushResponse.FromString(answer.messages[0]).frames == len(held) == 1
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,10 @@ from broker.core.composition import AuditState, Composition
 from broker.core.frames import Provenance
 from broker.core.request import Rerank
 from broker.errors import ConfigError, FailedPrecondition, InvalidArgument, NotFound, Unavailable
-from broker.rpc import composing
+from broker.rpc import records, timing
 from broker.rpc.server import Broker
 from broker.settings import Config
+from broker.store import searching
 from broker.wire.records import Record, RecordReader
 from broker.wire.requests import InlineLane
 from tests.rpc.peers import Answer, Peer, frames
@@ -115,6 +116,25 @@ async def test_lists_are_paged_and_filtered(peer: Peer) -> None:
     page = pb.ListCompositionsResponse.FromString(first.messages[0])
     assert len(page.compositions) == 4
     assert await listed(peer, page_size=4, page_token=page.next_page_token) == ids[1::-1]
+
+
+async def test_a_search_that_has_had_its_time_says_where_it_goes_on(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    oldest = (await composed(peer, inline_lanes=(inline("notes", rare=0.9),))).composition_id
+    for _ in range(3):
+        await composed(peer)
+    for name in ("FIRST_TURN", "LEAST", "MOST_AT_ONCE"):
+        monkeypatch.setattr(searching, name, 1)
+    monkeypatch.setattr(records, "PAGE_SECONDS", 0.0)
+    pages, token = [], ""
+    while token or not pages:
+        answer = await call(peer, "ListCompositions", pb.ListCompositionsRequest(frame_id="rare", page_token=token))
+        page = pb.ListCompositionsResponse.FromString(answer.messages[0])
+        pages.append([record.composition_id for record in page.compositions])
+        token = page.next_page_token
+    assert pages[:4] == [[], [], [], [oldest]]
+    assert pages[4:] in ([], [[]])
 
 
 @pytest.mark.parametrize("token", ["%", "AAAA", "bm90IGE=", "LTEgeA==", "x" * 512])
@@ -222,7 +242,7 @@ class TestSlow(TestAway):
     @pytest.fixture
     def broker_config(self, tmp_path: Path, required: bool, monkeypatch: pytest.MonkeyPatch) -> Config:
         # A busy machine may take its time to say the last word.
-        monkeypatch.setattr(composing, "LAST_WORD", 1.0)
+        monkeypatch.setattr(timing, "LAST_WORD", 1.0)
         store = {"kind": "sqlite", "file": str(tmp_path / "c.db"), "wait_seconds": 15.0, "required": required}
         return Config(server={"listen": "127.0.0.1:0"}, store=store, limits={"answer_margin_seconds": 2.0})
 

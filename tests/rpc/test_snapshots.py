@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
+from contextbroker.v1 import composition_pb2
 from contextbroker.v1 import context_service_pb2 as pb
 from structlog.testing import capture_logs
 
@@ -35,11 +36,13 @@ def snapshots_of(answer: Answer) -> list[Snapshot]:
     return [snapshot for snapshot in found if snapshot is not None]
 
 
-def final(answer: Answer) -> list[bytes]:
-    """The messages of the composition itself, without the name that each call gets anew."""
-    parts = [one.part for one in answer.responses if one.HasField("part")]
-    parts[-1].completed.ClearField("composition_id")
-    return [part.SerializeToString(deterministic=True) for part in parts]
+def final(answer: Answer) -> bytes:
+    """The composition itself, without the name that each call gets anew, however many messages brought it."""
+    whole = composition_pb2.Part()
+    for one in answer.responses:
+        whole.MergeFrom(one.part)
+    whole.completed.ClearField("composition_id")
+    return whole.SerializeToString(deterministic=True)
 
 
 async def until_snapshot(composing: Composing, number: int) -> None:
@@ -102,7 +105,7 @@ async def test_the_composition_has_the_same_bytes_with_and_without_them_however_
         for name in names
     }
     asked: dict[str, Any] = {"collect_timeout": LONG, "max_tokens": 900, "include_local_scores": True}
-    seen: set[tuple[bytes, ...]] = set()
+    seen: set[bytes] = set()
     counts = []
     for turn in range(12):
         composing = await peer.composing(**asked, request_id="r", snapshots=turn % 3 > 0)
@@ -113,7 +116,7 @@ async def test_the_composition_has_the_same_bytes_with_and_without_them_however_
                 await until_snapshot(composing, 1)
         answer = await composing.rest()
         counts.append(len(snapshots_of(answer)))
-        seen.add(tuple(final(answer)))
+        seen.add(final(answer))
     assert len(seen) == 1
     assert set(counts[::3]) == {0}
     assert min(counts[1::3]) >= 1
@@ -200,7 +203,7 @@ async def test_a_caller_that_leaves_takes_them_along(peer: Peer) -> None:
 
 
 class Outlet:
-    """A stream that takes what it is allowed to."""
+    """An answer that takes what it is allowed to."""
 
     def __init__(self) -> None:
         self.parts: list[pb.Snapshot] = []
@@ -208,10 +211,8 @@ class Outlet:
         self.room.set()
         self.failure: Exception | None = None
 
-    async def flush(self) -> None:
+    async def snapshot(self, message: bytes) -> None:
         await self.room.wait()
-
-    async def send(self, message: bytes) -> None:
         if self.failure is not None:
             raise self.failure
         self.parts.append(pb.ComposeResponse.FromString(message).snapshot)
@@ -245,8 +246,8 @@ def made(
     seconds: float = LONG,
 ) -> tuple[Snapshots, asyncio.Task[None]]:
     until = asyncio.get_running_loop().time() + seconds
-    stream: Any = outlet
-    snapshots = Snapshots(stream, wanted, (), until, is_answer=lambda _: True, compose=maker)
+    answer: Any = outlet
+    snapshots = Snapshots(answer, wanted, (), until, is_answer=lambda _: True, compose=maker)
     return snapshots, asyncio.create_task(snapshots.run())
 
 

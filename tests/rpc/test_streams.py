@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from broker.auth.caller import anonymous
 from broker.errors import ResourceExhausted
-from broker.rpc.streams import INBOX, INBOX_BYTES, OUTBOX, ClientGone, Stream, Tasks
+from broker.rpc.streams import INBOX, INBOX_BYTES, OUTBOX, ClientGone, Stream
+from broker.rpc.tasks import Tasks
 from tests.limits.support import holding
 
 CALLER = anonymous("ipv4:127.0.0.1:1", operates=False)
@@ -272,3 +273,53 @@ async def test_the_callers_deadline_is_read_once_and_kept_on_the_loops_clock() -
     assert call.deadline is not None
     assert before + 5.0 <= call.deadline <= asyncio.get_running_loop().time() + 5.0
     assert stream(Wire()).deadline is None
+
+
+class SlowHead(Wire):
+    """One whose core takes its time with the head of the answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heads = 0
+        self.sent = asyncio.Event()
+
+    async def send_initial_metadata(self, metadata: object, /) -> None:
+        self.heads += 1
+        await self.sent.wait()
+
+
+async def test_a_stream_is_settled_once_no_head_is_on_its_way() -> None:
+    wire = SlowHead()
+    call = stream(wire)
+    await call.settled()
+    call.open()
+    await ticks()
+    call.close()
+    settling = asyncio.create_task(call.settled())
+    await ticks()
+    assert not settling.done()
+    wire.sent.set()
+    await settling
+    assert wire.heads == 1
+
+
+async def test_a_head_that_the_core_does_not_send_holds_up_nobody_for_long() -> None:
+    wire = SlowHead()
+    call = stream(wire, stall_seconds=0.01)
+    call.open()
+    await ticks()
+    call.close()
+    await call.settled()
+    assert not wire.sent.is_set()
+    wire.sent.set()
+    await ticks()
+
+
+async def test_a_closed_stream_sends_no_head() -> None:
+    wire = SlowHead()
+    call = stream(wire)
+    call.open()
+    call.close()
+    await ticks()
+    await call.settled()
+    assert wire.heads == 0

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from broker.core.records import Filter, last_segment, path_of
+from broker.core.records import Filter, path_of
 from broker.store import frames
-from broker.store.values import KeptFrame
+from tests.store.values import KeptFrame, together
 
 NAMES = st.sampled_from(["", "x", "./x", "a/x", "b/a/x#1", "a/x/", "/", "#", ".", "./", ".//x", "nul\x00", "💥/x"])
 NAMES |= st.text("./#ax", max_size=6)
@@ -30,7 +32,7 @@ FILTERS = st.builds(
 @given(FRAMES, FILTERS)
 @example([KeptFrame("a", "f", "", "docs/x")], Filter(document="./docs/x", placed=True))
 def test_packed_frames_answer_as_a_loop_over_them_does(offered: Sequence[KeptFrame], wanted: Filter) -> None:
-    groups = frames.grouped(offered)
+    groups = frames.grouped(together(offered))
     expected = any(_meant(wanted, frame) for frame in offered)
     assert frames.offered(frames.packed(groups), wanted) == expected
     if expected:
@@ -41,27 +43,64 @@ def test_packed_frames_answer_as_a_loop_over_them_does(offered: Sequence[KeptFra
 @given(FRAMES)
 def test_placed_frames_are_those_without_a_reason(offered: Sequence[KeptFrame]) -> None:
     expected = {(frame.provider, frames.same_text(frame.frame_id)) for frame in offered if not frame.reason}
-    assert frames.placed(frames.packed(frames.grouped(offered))) == expected
+    assert frames.placed(frames.packed(frames.grouped(together(offered)))) == expected
+
+
+MANY = [KeptFrame("a", f"docs/{n}.md#L1", "", f"file:///docs/{n}.md") for n in range(100)]
 
 
 def test_fingerprints_of_other_names_are_not_there() -> None:
     """They are the same in every process, too: what one kept, another finds."""
-    groups = frames.grouped([KeptFrame("a", f"docs/{n}.md#L1", "", f"file:///docs/{n}.md") for n in range(100)])
-    prints = frames.fingerprints(groups)
-    # Ids, documents, and the fate of the provider's and of anyone's.
-    assert len(prints) == 4 * (100 + 100 + 2)
+    prints = frames.fingerprints(frames.grouped(together(MANY)))
+    # Ids, documents, and one of every frame.
+    assert len(prints) == 8 * (100 + 100 + 1)
     absent = [Filter(frame_id=f"docs/{n}.md#L{1 + n // 50}") for n in range(50, 150)]
     assert not any(each in prints for wanted in absent for one_of in frames.sought(wanted) for each in one_of)
-    assert list(frames.sought(Filter(frame_id="docs/7.md"))) == [[b"\x8a\xfc\x97"]]
-    assert next(iter(frames.sought(Filter(frame_id="docs/7.md", placed=True)))) == [b"\x8a\xfc\x97\x01"]
-    assert next(iter(frames.sought(Filter(frame_id="docs/7.md", reason="DUPLICATE")))) == [b"\x8a\xfc\x97\x00"]
+    name = b"\x8a\xfc\x97\x5f"
+    assert list(frames.sought(Filter(frame_id="docs/7.md"))) == [[name]]
+    assert list(frames.sought(Filter(frame_id="docs/7.md", placed=True))) == [[name + b"\x01"]]
+    assert list(frames.sought(Filter(frame_id="docs/7.md", reason="DUPLICATE"))) == [[name + b"\x00\x9f"]]
+    assert list(frames.sought(Filter(frame_id="docs/7.md", provider="a"))) == [[b"\x43\xbe" + name]]
+
+
+@pytest.mark.parametrize(
+    ("others", "found"),
+    [
+        ({"provider": "a"}, True),
+        ({"provider": "b"}, False),
+        ({"placed": True}, True),
+        ({"placed": False}, False),
+        ({"reason": "INVALID"}, False),
+        ({"provider": "b", "placed": False, "reason": "DUPLICATE"}, False),
+    ],
+)
+@pytest.mark.parametrize("named", [{"frame_id": "docs/7.md#L1"}, {"document": "docs/7.md"}])
+def test_all_that_is_said_of_a_frame_is_sought_of_one_frame(
+    named: dict[str, Any], others: dict[str, Any], found: bool
+) -> None:
+    """A composition that holds it of different frames is not unpacked for nothing."""
+    assert _may_be_found(Filter(**named, **others)) == found
+
+
+def test_a_fate_is_sought_of_the_provider_that_is_asked_about() -> None:
+    assert _may_be_found(Filter(placed=False))
+    assert _may_be_found(Filter(provider="b", reason="OVER_BUDGET"))
+    assert not _may_be_found(Filter(provider="b", reason="DUPLICATE"))
+    assert not _may_be_found(Filter(provider="b", placed=True))
+
+
+def _may_be_found(wanted: Filter) -> bool:
+    """Among many placed frames of one provider, and one of each of two that were left out."""
+    left_out = [KeptFrame("b", "docs/8.md#L1", "OVER_BUDGET"), KeptFrame("a", "9", "DUPLICATE")]
+    prints = frames.fingerprints(frames.grouped(together([*MANY, *left_out])))
+    return all(any(each in prints for each in one_of) for one_of in frames.sought(wanted))
 
 
 def _meant(wanted: Filter, frame: KeptFrame) -> bool:
     own, source = frames.same_text(frame.frame_id), frames.same_text(frame.source)
     document = frames.same_text(wanted.document)
     own_path, path = path_of(source or own), path_of(document)
-    of_document = last_segment(own_path) == last_segment(path) and (own_path == path or own_path.endswith(f"/{path}"))
+    of_document = own_path == path or own_path.endswith(f"/{path}")
     return (
         wanted.provider in ("", frame.provider)
         and (not wanted.frame_id or own == frames.same_text(wanted.frame_id))

@@ -12,19 +12,19 @@ from contextbroker.v1 import composition_pb2 as pb
 from sqlalchemy import Connection, inspect, text
 
 from broker.core.records import Filter, Observation
-from broker.store import statements
+from broker.store import frames, searching, statements
 from broker.store.engine import Engine, StoreUnusable
 from broker.store.migrating import MIGRATIONS, migrate
 from broker.store.schema import METADATA
 from broker.store.values import Head
-from tests.store.values import kept
+from tests.store.values import KeptFrame, kept
 
 FIRST_FAILS = """
 import sqlalchemy as sa
 from alembic import op
 
 revision = "9999"
-down_revision = "0004"
+down_revision = "0005"
 
 
 def upgrade() -> None:
@@ -102,6 +102,30 @@ async def test_what_an_earlier_version_kept_is_there_after_the_upgrade(engine: E
     assert not await _is_found(engine, Filter(frame_id="f2", placed=True))
 
 
+async def test_what_an_earlier_version_kept_has_the_fingerprints_of_this_one(engine: Engine) -> None:
+    own = [
+        KeptFrame("a", "docs/f1.md#L1", "", "file:///srv/docs/f1.md"),
+        KeptFrame("a", "", "OVER_BUDGET", "./docs/f1.md/"),
+        KeptFrame("b", "T-17", "INVALID"),
+    ]
+    many = [kept(f"c{n}", frames=own if n % 2 else []) for n in range(450)]
+    await migrate(engine, to="0004")
+    await engine.run(lambda c: statements.record(c, *many), write=True)
+    await engine.run(
+        lambda c: c.execute(text("UPDATE compositions SET fingerprints = :none"), {"none": b""}), write=True
+    )
+    await migrate(engine)
+    rows = await engine.run(
+        lambda c: c.execute(text("SELECT composition_id, fingerprints FROM compositions")).all(), write=False
+    )
+    prints = {each.composition_id: frames.fingerprints(frames.grouped(each.frames)) for each in many}
+    assert {name: _as_set(data) for name, data in rows} == {name: _as_set(prints[name]) for name in prints}
+
+
+def _as_set(fingerprints: bytes) -> set[bytes]:
+    return {fingerprints[start : start + 8] for start in range(0, len(fingerprints), 8)}
+
+
 async def test_the_parts_of_an_earlier_version_are_read_as_parts_of_this_one(engine: Engine) -> None:
     """They were messages of an answer, each with a batch: of frames in field 3, of citations in 4, of rows in 5."""
     frames = [pb.Placed(position=1, rendered="x" * 300), pb.Placed(position=2)]
@@ -137,13 +161,13 @@ def _field(number: int, data: bytes) -> bytes:
 
 
 async def _is_found(engine: Engine, wanted: Filter) -> bool:
-    return bool(await engine.run(lambda c: statements.heads(c, "acme", wanted, None, 9), write=False))
+    return bool((await engine.run(lambda c: searching.turn(c, "acme", wanted, None, 9), write=False)).heads)
 
 
 async def test_a_newer_version_is_refused_by_name_and_left_alone(engine: Engine) -> None:
     await migrate(engine)
     await engine.run(lambda c: c.execute(text("UPDATE alembic_version SET version_num = '7777'")), write=True)
-    with pytest.raises(StoreUnusable, match=r"has the schema 7777, and this version knows schemas up to 0004"):
+    with pytest.raises(StoreUnusable, match=r"has the schema 7777, and this version knows schemas up to 0005"):
         await migrate(engine)
     assert await engine.run(_version, write=False) == "7777"
 
@@ -154,11 +178,11 @@ async def test_a_step_that_fails_half_way_leaves_nothing(engine: Engine, tmp_pat
     (broken / "versions" / "9999_fails.py").write_text(FIRST_FAILS)
     await migrate(engine)
     await engine.run(lambda c: statements.record(c, kept("c1")), write=True)
-    with pytest.raises(StoreUnusable, match=r"from schema 0004 to head, and is as it was"):
+    with pytest.raises(StoreUnusable, match=r"from schema 0005 to head, and is as it was"):
         await migrate(engine, migrations=broken)
     tables = await engine.run(lambda c: inspect(c).get_table_names(), write=False)
     assert "half_way" not in tables
-    assert await engine.run(_version, write=False) == "0004"
+    assert await engine.run(_version, write=False) == "0005"
     # This version serves it as before.
     await migrate(engine)
     assert await engine.run(lambda c: statements.parts(c, "acme", "c1"), write=False) == [b"one", b"two"]

@@ -8,10 +8,11 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from sqlalchemy import Connection, text
 
+from broker.store.committing import AWAY_SECONDS
 from broker.store.engine import StoreUnavailable, StoreUnusable
 from broker.store.migrating import migrate
 from broker.store.postgres import PostgresEngine
-from broker.store.store import AWAY_SECONDS, Store
+from broker.store.store import Store
 from tests.store import postgres
 from tests.store.values import kept
 

@@ -14,9 +14,9 @@ from broker.core.records import Filter, Observation, ProviderStatistics
 from broker.store.engine import Engine, StoreUnavailable
 from broker.store.sqlite import SqliteEngine
 from broker.store.store import Store
-from broker.store.values import KeptFrame, KeptLane, Mark
+from broker.store.values import KeptLane, Mark
 from tests.store.conftest import Now
-from tests.store.values import kept
+from tests.store.values import KeptFrame, kept
 
 
 async def test_what_was_kept_is_found_as_it_was(store: Store) -> None:

@@ -38,8 +38,8 @@ async def test_what_no_one_waits_for_is_not_begun_and_what_was_begun_is_finished
         go.wait(10)
         done.append("begun")
 
-    first = asyncio.create_task(worker.run(slow))
-    second = asyncio.create_task(worker.run(done.append, "waiting"))
+    first = asyncio.ensure_future(worker.run(slow))
+    second = asyncio.ensure_future(worker.run(done.append, "waiting"))
     await asyncio.to_thread(begun.wait, 10)
     first.cancel()
     second.cancel()
@@ -52,14 +52,14 @@ async def test_what_no_one_waits_for_is_not_begun_and_what_was_begun_is_finished
 
 async def test_closing_waits_for_what_was_given_and_takes_no_more() -> None:
     worker, done = Worker("one"), []
-    running = asyncio.create_task(worker.run(lambda: done.append(threading.Event().wait(0.05))))
+    running = asyncio.ensure_future(worker.run(lambda: done.append(threading.Event().wait(0.05))))
     await asyncio.sleep(0)
     await asyncio.to_thread(worker.close)
     assert done == [False]
     await running
     worker.close()
     with pytest.raises(RuntimeError, match="closed"):
-        await worker.run(done.append, 1)
+        await worker.run(done.append, True)
 
 
 def test_one_that_was_given_nothing_has_no_thread_to_close() -> None:

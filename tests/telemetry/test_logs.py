@@ -5,14 +5,17 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
+import sys
 from collections.abc import Iterator
+from typing import TextIO
 
 import pytest
 import structlog
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.telemetry.logs import configure
+from broker.telemetry.logs import configure, set_level
 
 
 @pytest.fixture(autouse=True)
@@ -79,24 +82,113 @@ def test_what_libraries_log_is_json_too() -> None:
     assert (event["event"], event["logger"], event["level"]) == ("from a library: 7", "grpc._cython", "error")
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    st.dictionaries(st.text(min_size=1).filter(str.isidentifier), st.text() | st.integers() | st.lists(st.booleans())),
-    st.sampled_from(["debug", "info", "warning", "error"]),
-)
-def test_a_line_is_what_structlog_s_own_way_would_make_of_it(said: dict[str, object], level: str) -> None:
-    said = {key: value for key, value in said.items() if key not in ("self", "event", "exc_info", "stack_info")}
-    out, records = io.StringIO(), []
-    configure("debug", "json", out)
-    (handler,) = logging.getLogger().handlers
-    handler.addFilter(lambda record: records.append(record) or True)
-    getattr(structlog.get_logger("broker.x"), level)("an event", **said)
-    (record,) = records
-    record._logger, record._name = None, level
-    theirs = structlog.stdlib.ProcessorFormatter(
-        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, structlog.processors.JSONRenderer()]
+def as_structlog_would(form: str, out: TextIO) -> None:
+    """Sets the log up as structlog's manual says it is done together with :mod:`logging`."""
+    first = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    last = (
+        [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+        if form == "json"
+        else [structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)]
     )
-    assert out.getvalue() == theirs.format(record) + "\n"
+    structlog.configure(
+        processors=[structlog.stdlib.filter_by_level, *first, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+    )
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last], foreign_pre_chain=first
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel("INFO")
+
+
+def as_the_broker_does(form: str, out: TextIO) -> None:
+    configure("info", form, out)
+
+
+KEYS = st.text("abcdefgh_", min_size=1).filter(lambda key: key not in ("event", "exc_info", "stack_info"))
+# A console renderer of the broker's own escapes control characters; see below.
+SAID = st.text("ab =\"'{}[]\\%ü", max_size=8)
+VALUES = SAID | st.integers() | st.floats() | st.none() | st.lists(st.booleans()) | st.dictionaries(SAID, SAID)
+STAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+Z)?")
+
+
+@given(
+    st.sampled_from(["json", "console"]),
+    st.sampled_from(["debug", "info", "warning", "error", "exception", "library"]),
+    SAID,
+    st.dictionaries(KEYS, VALUES),
+    st.dictionaries(KEYS, SAID),
+)
+def test_a_line_is_what_structlog_s_own_way_would_make_of_it(
+    form: str, method: str, event: str, said: dict[str, object], bound: dict[str, str]
+) -> None:
+    lines = []
+    for set_up in (as_the_broker_does, as_structlog_would):
+        out = io.StringIO()
+        set_up(form, out)
+        with structlog.contextvars.bound_contextvars(**bound):
+            try:
+                raise ValueError("it failed")
+            except ValueError:
+                if method == "library":
+                    logging.getLogger("grpc").warning("heard %s", event)
+                else:
+                    getattr(structlog.get_logger("broker.x"), method)(event, **said)
+        lines.append(STAMP.sub("AT", out.getvalue()))
+    assert lines[0] == lines[1]
+    assert (lines[0] == "") is (method == "debug")
+
+
+def test_the_level_can_be_changed_while_the_process_runs() -> None:
+    out = io.StringIO()
+    configure("info", "json", out)
+    log = structlog.get_logger("broker.x")
+    log.debug("one")
+    set_level("debug")
+    log.debug("two")
+    logging.getLogger("library").debug("three")
+    set_level("error")
+    log.warning("four")
+    logging.getLogger("library").warning("five")
+    assert [json.loads(line)["event"] for line in out.getvalue().splitlines()] == ["two", "three"]
+
+
+class Unwritable(io.StringIO):
+    def write(self, _text: str) -> int:
+        raise OSError("no space left")
+
+
+def test_a_log_that_cannot_be_written_fails_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    configure("info", "json", Unwritable())
+    structlog.get_logger("broker.x").info("an event")
+    logging.getLogger("library").warning("another")
+    assert sys.stderr.getvalue().count("OSError: no space left") == 2
+
+
+class Unspeakable:
+    def __repr__(self) -> str:
+        raise RuntimeError("it cannot be shown")
+
+
+@pytest.mark.parametrize("form", ["json", "console"])
+def test_a_value_that_cannot_be_shown_fails_nothing(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    out = io.StringIO()
+    configure("info", form, out)
+    structlog.get_logger("broker.x").info("an event", value=Unspeakable())
+    structlog.get_logger("broker.x").info("another")
+    assert "another" in out.getvalue()
 
 
 @pytest.mark.parametrize("form", ["json", "console"])

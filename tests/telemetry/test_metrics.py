@@ -69,11 +69,11 @@ def test_compositions_are_told_apart_by_strategy_and_record() -> None:
 def test_lanes_are_counted_by_end_and_leave_none_open() -> None:
     metrics = Metrics(providers=["a"])
     for end in LaneEnd:
-        metrics.lane_began()
+        metrics.lanes_began(1)
         metrics.lane_ended(replace(lane("a", []), end=end), 0.25)
-        metrics.lane_left()
-    metrics.lane_began()
+    metrics.lanes_began(4)
     metrics.lane_ended(lane("invented", []), 0.25)
+    metrics.lanes_left(2)
     assert samples(metrics, "lanes_total") == {(end.value, "a"): 1 for end in LaneEnd} | {("EMPTY", OTHER): 1}
     assert samples(metrics, "lane_seconds_sum") == {("a",): 0.25 * len(LaneEnd), (OTHER,): 0.25}
     assert samples(metrics, "lanes_in_flight") == {(): 1}

@@ -12,7 +12,7 @@ from broker.telemetry.names import INLINE, OTHER, Names
 @given(st.integers(1, 5), st.lists(st.text(max_size=3)), st.lists(st.text(max_size=3)))
 def test_no_more_labels_than_allowed_come_of_any_names(most: int, learnt: list[str], asked: list[str]) -> None:
     names = Names(most)
-    labels = {names.learn(name) for name in learnt} | {names.of(name) for name in asked}
+    labels = {names.learn(name) for name in learnt} | {names[name] for name in asked}
     assert len(labels - {OTHER}) <= most
     assert labels - {OTHER} <= set(learnt)
 
@@ -20,7 +20,8 @@ def test_no_more_labels_than_allowed_come_of_any_names(most: int, learnt: list[s
 def test_a_name_keeps_its_label_and_those_that_come_later_share_one() -> None:
     names = Names(2, ["configured"])
     assert [names.learn(name) for name in ("a", "b", "a", "configured")] == ["a", OTHER, "a", "configured"]
-    assert names.of("made-up") == OTHER
+    assert names["made-up"] == OTHER
+    assert "made-up" not in names
 
 
 def test_no_provider_is_called_as_a_shared_label() -> None:

@@ -115,6 +115,15 @@ def test_what_libraries_repeat_is_counted_too() -> None:
     assert (lines[-1]["left_out"], lines[-1]["by"], lines[-1]["of"]) == (97, "library", "heard %d")
 
 
+@pytest.mark.parametrize(("level", "told"), [(25, "info"), (logging.WARNING, "warning"), (60, "critical")])
+def test_what_libraries_repeat_at_levels_of_their_own_is_counted_at_the_one_below(level: int, told: str) -> None:
+    log = Log()
+    for _ in range(4):
+        logging.getLogger("library").log(level, "heard")
+    log.repeats.flush(all_of_them=True)
+    assert (log.lines()[-1]["left_out"], log.lines()[-1]["level"]) == (1, told)
+
+
 def test_a_library_that_never_repeats_itself_is_bounded() -> None:
     log = Log()
     for number in range(MOST_KINDS + 100):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,14 +17,15 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from broker.errors import Unavailable
 from broker.telemetry.spans import (
+    NO_TRACE,
     TRACEPARENT,
+    Trace,
     Tracing,
     caller_context,
     carried,
+    current_trace,
     failed,
     note,
-    sampled_trace_id,
-    trace_id,
     traceparent,
 )
 
@@ -41,11 +43,12 @@ def exporting() -> tuple[Tracing, InMemorySpanExporter]:
 def test_without_an_exporter_the_caller_s_own_span_goes_on() -> None:
     with Tracing().call("Compose", [(TRACEPARENT, KEPT)]), Tracing().part("collect"):
         assert traceparent() == KEPT
-        assert traceparent(Tracing().begin("lane")) == KEPT
+        assert Tracing().begin("lane") is None
         assert carried() == ((TRACEPARENT, KEPT),)
-        assert (trace_id(), sampled_trace_id()) == (TRACE, TRACE)
+        assert current_trace() == Trace(TRACE, TRACE)
     with Tracing().call("Compose", [(TRACEPARENT, DROPPED)]):
-        assert (trace_id(), sampled_trace_id()) == (TRACE, "")
+        assert traceparent() == DROPPED
+        assert current_trace() == Trace(TRACE, "")
 
 
 def test_a_call_of_no_trace_is_not_a_part_of_whatever_else_runs() -> None:
@@ -53,7 +56,7 @@ def test_a_call_of_no_trace_is_not_a_part_of_whatever_else_runs() -> None:
     with tracing.call("Attach", [(TRACEPARENT, KEPT)]), tracing.call("Compose", []):
         pass
     with Tracing().call("Compose", []):
-        assert (traceparent(), trace_id(), sampled_trace_id(), carried()) == ("", "", "", ())
+        assert (traceparent(), current_trace(), carried()) == ("", NO_TRACE, ())
     compose, attach = kept.get_finished_spans()
     assert compose.parent is None
     assert attach.parent.span_id == int(SPAN, 16)
@@ -64,8 +67,8 @@ def test_a_call_of_no_trace_is_of_none_where_the_process_has_one_of_its_own() ->
     with outer.call("Outer", []):
         with Tracing().call("Compose", []) as span:
             assert not span.is_recording()
-            assert (traceparent(), trace_id()) == ("", "")
-        assert trace_id()
+            assert (traceparent(), current_trace()) == ("", NO_TRACE)
+        assert current_trace().id
 
 
 @given(st.integers(1, 2**128 - 1), st.integers(1, 2**64 - 1), st.integers(0, 255))
@@ -79,13 +82,36 @@ def test_a_span_is_named_as_the_standard_s_own_library_names_it(trace: int, span
 def test_what_is_not_kept_is_not_noted() -> None:
     tracing, kept = exporting()
     dropped = NonRecordingSpan(SpanContext(1, 1, is_remote=False))
-    for span in (dropped, tracing.begin("lane", provider="a")):
-        note(span, end="COMPLETE")
-        failed(span, "CANCELLED")
-        span.end()
-    (span,) = kept.get_finished_spans()
+    with tracing.call("Compose", []):
+        for span in (dropped, tracing.begin("lane", provider="a")):
+            note(span, end="COMPLETE")
+            failed(span, "CANCELLED")
+            span.end()
+    span, _ = kept.get_finished_spans()
     assert span.attributes == {"contextbroker.provider": "a", "contextbroker.end": "COMPLETE"}
     assert span.status.description == "CANCELLED"
+
+
+def test_a_call_that_is_not_kept_has_no_parts() -> None:
+    tracing, kept = exporting()
+    with tracing.call("Compose", [(TRACEPARENT, DROPPED)]) as span, tracing.part("collect"):
+        assert not tracing.keeps
+        assert tracing.begin("lane") is None
+        assert traceparent() == traceparent(span) != DROPPED
+        assert current_trace() == Trace(TRACE, "")
+    with tracing.part("of no call"):
+        assert tracing.begin("lane") is None
+    assert kept.get_finished_spans() == ()
+
+
+@pytest.mark.parametrize("metadata", [[], [("user-agent", "x")], [("Traceparent", KEPT)]])
+def test_a_call_of_no_trace_concerns_only_who_makes_spans_or_stands_in_another_s(metadata: list[Any]) -> None:
+    assert not Tracing().concerns(metadata)
+    assert Tracing().concerns([*metadata, (TRACEPARENT, DROPPED)])
+    tracing, _ = exporting()
+    assert tracing.concerns(metadata)
+    with tracing.call("Outer", []):
+        assert Tracing().concerns(metadata)
 
 
 @given(st.text() | st.binary())

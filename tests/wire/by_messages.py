@@ -23,7 +23,7 @@ def parts(composition: Composition, max_bytes: int = MAX_MESSAGE_BYTES) -> Itera
     room = max_bytes - HEADROOM
     part, size = pb.Part(), 0
     for kind, items in (
-        ("placed", [shortened(placed_message(placed), room - ITEM_TAG) for placed in composition.placed]),
+        ("placed", [shortened(placed_message(placed), room) for placed in composition.placed]),
         ("citations", map(citation_message, composition.citations)),
         ("audit", map(row_message, composition.audit)),
     ):
@@ -39,7 +39,10 @@ def parts(composition: Composition, max_bytes: int = MAX_MESSAGE_BYTES) -> Itera
 
 
 def shortened(placed: pb.Placed, room: int) -> pb.Placed:
-    """A placed frame with as much of its lists as fits, one of each at least."""
+    """A placed frame with as much of its lists as fits into a part, one of each at least."""
+    if pb.Part(placed=[placed]).ByteSize() <= room:
+        return placed
+    room -= ITEM_TAG
     for entries in (placed.frame.provenance, placed.vouchers):
         excess = placed.ByteSize() - room
         while excess > 0 and len(entries) > 1:

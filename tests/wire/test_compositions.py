@@ -32,7 +32,7 @@ DIGEST = "sha256:" + "0" * 64
 
 
 def streamed(composition: Composition, max_bytes: int = MAX_MESSAGE_BYTES) -> list[pb.ComposeResponse]:
-    messages = [part.response() for part in encoded_parts(composition, max_bytes)]
+    messages = [response_of(part.joined()) for part in encoded_parts(composition, max_bytes)]
     audit = encoded_audit(composition.summary, composition.usage)
     messages.append(response_of(encoded_end(composition, audit, max_bytes)))
     return [pb.ComposeResponse.FromString(message) for message in messages]
@@ -196,6 +196,17 @@ def test_an_answer_with_a_part_missing_is_broken(left_out: str):
     with pytest.raises(Internal) as error:
         received([message for message in messages if message is not gone])
     assert error.value.reason == "ANSWER_BROKEN"
+
+
+def test_parts_joined_are_one_part_and_stand_beside_what_was_told_before():
+    composition = made((block(1, 2), block(2, 2)), rows=3, citations=2)
+    parts = [part.joined() for part in encoded_parts(composition)]
+    end = encoded_end(composition, encoded_audit(composition.summary, composition.usage))
+    told = accepted_message(Accepted("", "r", ())).SerializeToString()
+    whole = pb.ComposeResponse.FromString(told + response_of(b"".join([*parts, end])))
+    reader = CompositionReader()
+    assert reader.take(whole) == composition.placed
+    assert reader.result() == received(streamed(composition), "r")
 
 
 def test_nothing_may_follow_the_end():

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from broker.core.frames import Frame
 from broker.core.lanes import Unreadable
+from broker.core.slips import content_bytes
 from broker.errors import InvalidArgument
 from broker.wire import reading
 from broker.wire.batches import join_batch
-from broker.wire.frames import encode_frame, read_frame
+from broker.wire.frames import encode_frame, read_frame, read_frames
 from broker.wire.reading import BatchFrames
 from tests.wire import values
 
@@ -33,6 +34,28 @@ def test_the_frames_of_a_batch_are_what_each_is_alone(frames: list[bytes], max_b
     assert len(batch) == len(frames)
     # As text, so that a score that is no number is the same as itself.
     assert repr(batch[:]) == repr([read_frame(frame, max_bytes) for frame in frames])
+
+
+@given(st.lists(encoded, max_size=6), st.sampled_from([0, 10, 60, ROOM]))
+def test_frames_that_were_cut_out_are_what_each_is_alone(frames: list[bytes], max_bytes: int):
+    assert repr(read_frames(frames, max_bytes)) == repr([read_frame(frame, max_bytes) for frame in frames])
+
+
+broken = st.sampled_from(
+    [b"\xff", b"\xed\xa0\x80", b"\xed\xbf\xbf", b"\xc0\x80", b"\xf4\x90\x80\x80", "é\U0001f600".encode()]
+)
+text_fields = st.builds(
+    lambda tag, text: bytes((tag, len(text))) + text, st.sampled_from([0x0A, 0x1A, 0x22, 0x3A, 0x42, 0x4A]), broken
+)
+steps_of_text = st.builds(lambda text: b"\x52" + bytes((len(text),)) + text, text_fields)
+
+
+@given(st.lists(st.one_of(text_fields, steps_of_text), max_size=3).map(b"".join), st.booleans())
+def test_a_text_that_was_read_can_be_encoded(frame: bytes, together: bool):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(reading, "TOGETHER_BYTES", ROOM if together else 0)
+        read = BatchFrames(join_batch("q", [frame]), ROOM)[:]
+    assert all(isinstance(one, Unreadable) or content_bytes(one) is not None for one in read)
 
 
 @given(st.lists(encoded, max_size=6), st.integers(0, 7), st.integers(0, 7))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.errors import FieldViolation, InvalidArgument
-from broker.wire import schema
+from broker.wire import schema, sessions
 from broker.wire.batches import join_batch
 from broker.wire.events import (
     Ask,
@@ -103,6 +103,16 @@ def test_time_left_is_sent_within_its_range(given_ms: int, sent_ms: int):
     ask = Ask("q", Query(goal="g", max_frames=1, max_tokens=1), given_ms)
     assert read_attach_response(attach_response(ask)).remaining_ms == sent_ms
     assert read_attach_response(attach_response(Draining(given_ms))).remaining_ms == sent_ms
+
+
+def test_what_is_the_same_for_all_who_are_asked_is_encoded_once():
+    sessions._shared.cache_clear()
+    asks = [
+        Ask(name, Query(goal="why", anchors=("file:///a",), max_frames=most, max_tokens=9, traceparent=name * 9), most)
+        for most, name in enumerate("abc", 1)
+    ]
+    assert [read_attach_response(attach_response(ask)) for ask in asks] == asks
+    assert sessions._shared.cache_info().misses == 1
 
 
 def test_a_hello_that_leaves_things_out_takes_the_defaults():

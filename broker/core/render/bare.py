@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from broker.core.counting import TokenCounter
 from broker.core.lanes import Candidate
-from broker.core.render.renderer import Block, header_of
-from broker.core.render.role_tokens import role_tokens
+from broker.core.render.renderer import Block, headers_of
+from broker.core.render.role_tokens import role_tokens_of
 
 
 class Bare:
@@ -21,20 +23,25 @@ class Bare:
         """Nothing."""
         return ""
 
-    def block(self, candidate: Candidate, counter: TokenCounter) -> Block:
+    def blocks(self, candidates: Sequence[Candidate], counter: TokenCounter) -> list[Block]:
         """No text; a frame costs the tokens of its content."""
-        header, content = header_of(candidate), candidate.frame.content
-        return Block(
-            size=len(content.encode()),
-            cost=counter.count(content),
-            label=header.label.text,
-            name=header.name,
-            role_tokens=role_tokens(content),
-        )
+        contents = [candidate.frame.content for candidate in candidates]
+        return [
+            Block(
+                size=len(content.encode()),
+                cost=counter.count(content),
+                label=header.label,
+                name=header.name,
+                role_tokens=tokens,
+            )
+            for header, content, tokens in zip(
+                headers_of(candidates, kinds=False), contents, role_tokens_of(contents), strict=True
+            )
+        ]
 
-    def text(self, _block: Block, _digest: str) -> str:
+    def texts(self, blocks: Sequence[Block], _digests: Iterable[str]) -> list[str]:
         """Nothing."""
-        return ""
+        return [""] * len(blocks)
 
     def seal_in(self, _text: str) -> str:
         """None: there is no text that could bear one."""

@@ -8,13 +8,14 @@ asks, so that any reader of JSON gives the documents back.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 
 from broker.core.counting import TokenCounter
 from broker.core.frames import content_tokens
 from broker.core.lanes import Candidate
-from broker.core.render.escaping import Escaped, escape_content, visible
-from broker.core.render.renderer import Block, costed, header_of
-from broker.core.render.role_tokens import role_tokens
+from broker.core.render.escaping import Escaped, escape_contents, visible
+from broker.core.render.renderer import Block, Header, costed, headers_of
+from broker.core.render.role_tokens import role_tokens_of
 
 _quoted = json.JSONEncoder(ensure_ascii=False).encode
 
@@ -38,34 +39,45 @@ class Documents:
         """The array's end."""
         return "\n]\n"
 
-    def block(self, candidate: Candidate, counter: TokenCounter) -> Block:
-        """A document, on one line.
+    def blocks(self, candidates: Sequence[Candidate], counter: TokenCounter) -> list[Block]:
+        """Documents, each on one line.
 
-        It is cited as ``label (provider/id)``: no two frames have one such citation, whatever their labels and ids, for
-        the last `` (`` in it begins the name. So it needs no look at the other documents.
+        Each is cited as ``label (provider/id)``: no two frames have one such citation, whatever their labels and ids,
+        for the last `` (`` in it begins the name. So it needs no look at the other documents.
         """
-        header = header_of(candidate)
-        provider, frame_id, label = header.provider, header.frame_id, header.label
-        title, content = escape_content(candidate.frame.title), escape_content(candidate.frame.content)
-        name = f"{provider.text}/{frame_id.text.replace(' (', _SPLIT)}"
-        citation = f"{label.text} ({name})"
+        titles = escape_contents([candidate.frame.title for candidate in candidates])
+        contents = escape_contents([candidate.frame.content for candidate in candidates])
+        blocks = [
+            self._block(header, title, content, tokens)
+            for header, title, content, tokens in zip(
+                headers_of(candidates, kinds=False),
+                titles,
+                contents,
+                role_tokens_of([candidate.frame.content for candidate in candidates]),
+                strict=True,
+            )
+        ]
+        return costed(self, blocks, candidates, counter)
+
+    def _block(self, header: Header, title: Escaped, content: Escaped, tokens: int) -> Block:
+        name = f"{header.provider}/{header.frame_id.replace(' (', _SPLIT)}"
+        citation = f"{header.label} ({name})"
         size = _FRAME + _quoted_size(title) + _quoted_size(content) + len(_quoted(citation).encode())
-        block = Block(
+        return Block(
             size=size,
             cost=content_tokens(size + len(self.separator)),
             label=citation,
             name=name,
-            escaped_characters=title.hidden + content.hidden + label.hidden + provider.hidden + frame_id.hidden,
-            neutralised_fences=title.fences + content.fences + label.fences + provider.fences + frame_id.fences,
-            role_tokens=role_tokens(candidate.frame.content),
+            escaped_characters=title.hidden + content.hidden + header.hidden,
+            neutralised_fences=title.fences + content.fences + header.fences,
+            role_tokens=tokens,
             header=title.text,
             content=content.text,
         )
-        return costed(self, block, counter, candidate.digest)
 
-    def text(self, block: Block, _digest: str) -> str:
-        """The document."""
-        return _written(block.header, block.content, block.label)
+    def texts(self, blocks: Sequence[Block], _digests: Iterable[str]) -> list[str]:
+        """The documents."""
+        return [_written(block.header, block.content, block.label) for block in blocks]
 
     def seal_in(self, _text: str) -> str:
         """None: the array's own form keeps the documents apart."""

@@ -22,6 +22,7 @@ Sources: Unicode UAX #44 (Default_Ignorable_Code_Point), UTS #51 (emoji sequence
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 
 from msgspec import Struct
@@ -78,6 +79,11 @@ _IN_CONTENT = rf"[{HIDDEN}\r{OPENERS}&⟦]"
 _IN_HEADER = rf"[{HIDDEN}\t\n\r{OPENERS}>\"&⟦]"
 """Where an escape may be needed: at no other character does either pattern match."""
 
+_NOT_IN_HEADER = _IN_HEADER.replace("[", "[^", 1)
+_ALWAYS_ON = rf"(?<=[\0-\x1f\x7f<>\"])(?:{_NOT_IN_HEADER}*+(?:[\0-\x1f\x7f>\"]|<(?!{_READ_AS_FENCE})))*+"
+"""Behind ASCII that is escaped in a header wherever it stands, all up to the last of its kind with nothing between that
+may need an escape: a match for each would take half a millisecond for a header of nothing else."""
+
 _CONTENT = re.compile(
     rf"{_IN_CONTENT}"
     rf"(?:(?P<fence>{_FENCE})"
@@ -88,9 +94,13 @@ _CONTENT = re.compile(
 _HEADER = re.compile(
     rf"{_IN_HEADER}"
     rf"(?:(?P<fence>{_FENCE})"
+    rf"|(?P<always>{_ALWAYS_ON})"
     rf"|(?P<hidden>{_RUN}|{_ONE}|(?<=[{HIDDEN}\t\n\r])(?<!{_JUDGED})(?:(?!{_JUDGED})[{HIDDEN}\t\n\r])*+)"
-    rf"|(?<=⟦)(?=U\+)|(?<=[<>\"]))"
+    rf"|(?<=⟦)(?=U\+))"
 )
+
+_ALWAYS = frozenset(map(chr, (*range(0x20), 0x7F, *b'<>"')))
+"""ASCII that is escaped in a header wherever it stands."""
 
 _SUSPECT_IN_CONTENT, _SUSPECT_IN_HEADER = re.compile(_IN_CONTENT), re.compile(_IN_HEADER)
 _OPENED, _OPENED_BY_ENTITY = re.compile(f"<{_READ_AS_FENCE}"), re.compile(f"&{_ENTITY}{_READ_AS_FENCE}")
@@ -100,6 +110,9 @@ _PLAIN_CONTENT, _PLAIN_HEADER = (
     for suspect in (_SUSPECT_IN_CONTENT, _SUSPECT_IN_HEADER)
 )
 """ASCII that needs no escape, whatever stands beside it."""
+
+_JUDGED_BY_NEXT = b"<&\r"
+"""What needs an escape in a content, or does not, by what stands behind it."""
 
 _BLANK = "\u2800"
 """It shows as nothing, and is no white space to Python."""
@@ -126,24 +139,47 @@ class Escaped(Struct, frozen=True, gc=False):
 
 def escape_content(text: str) -> Escaped:
     """Escapes a text of several lines."""
-    # Most texts need no escape. To tell that without the pattern takes an eighth of its time.
-    data = text.encode("utf-8", "surrogatepass")
-    suspects = data.translate(None, _PLAIN_CONTENT)
-    harmless = not suspects or _are_harmless(suspects, text)
-    escaped = Escaped(text, len(data)) if harmless else _escape(_CONTENT, text)
-    if escaped.text.isspace() or (_BLANK in escaped.text and not _SHOWN.search(escaped.text)):
-        shown = "".join(map(visible, escaped.text))
-        return Escaped(shown, len(shown.encode()), len(escaped.text))
-    return escaped
+    return escape_contents((text,))[0]
+
+
+def escape_contents(texts: Sequence[str]) -> list[Escaped]:
+    """:func:`escape_content` of each text.
+
+    Most need no escape. To tell that of all of them at once, without the pattern, takes a tenth of its time.
+    """
+    joined = "".join(texts)
+    suspects = _suspects(joined, _PLAIN_CONTENT + _JUDGED_BY_NEXT)
+    suspected = bool(suspects and _SUSPECT_IN_CONTENT.search(suspects))
+    if suspected and len(texts) > 1:
+        return [escape_content(text) for text in texts]
+    blank = _BLANK in joined
+    return [
+        _escape_content(text)
+        if suspected
+        or ("<" in text and _OPENED.search(text))
+        or ("&" in text and _OPENED_BY_ENTITY.search(text))
+        or ("\r" in text and _STRAY_RETURN.search(text))
+        or text.isspace()
+        or (blank and _BLANK in text)
+        else Escaped(text, len(text) if text.isascii() else len(text.encode()))
+        for text in texts
+    ]
 
 
 def escape_header(text: str) -> Escaped:
     """Escapes a text that stands between quotes in a header line."""
-    data = text.encode("utf-8", "surrogatepass")
-    suspects = data.translate(None, _PLAIN_HEADER)
-    if suspects and _SUSPECT_IN_HEADER.search(suspects.decode("utf-8", "surrogatepass")):
+    suspects = _suspects(text, _PLAIN_HEADER)
+    if suspects and _SUSPECT_IN_HEADER.search(suspects):
         return _escape(_HEADER, text)
-    return Escaped(text, len(data))
+    return Escaped(text, len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass")))
+
+
+def escaped_headers(texts: Sequence[str]) -> dict[str, Escaped]:
+    """Of the texts that :func:`escape_header` changes, what it gives: mostly of none, told of all at once."""
+    suspects = _suspects("".join(texts), _PLAIN_HEADER)
+    if not suspects or not _SUSPECT_IN_HEADER.search(suspects):
+        return {}
+    return {text: escaped for text in set(texts) if (escaped := escape_header(text)).text != text}
 
 
 def unescape(text: str) -> str:
@@ -151,15 +187,17 @@ def unescape(text: str) -> str:
     return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
 
 
-def _are_harmless(suspects: bytes, text: str) -> bool:
-    """Whether what may need an escape in a content does not: three characters do by what stands behind them."""
-    others = suspects.translate(None, b"<&\r")
-    return not (
-        (others and _SUSPECT_IN_CONTENT.search(others.decode("utf-8", "surrogatepass")))
-        or (b"<" in suspects and _OPENED.search(text))
-        or (b"&" in suspects and _OPENED_BY_ENTITY.search(text))
-        or (b"\r" in suspects and _STRAY_RETURN.search(text))
-    )
+def _suspects(text: str, plain: bytes) -> str:
+    """What is left of a text without some of its ASCII."""
+    return text.encode("utf-8", "surrogatepass").translate(None, plain).decode("utf-8", "surrogatepass")
+
+
+def _escape_content(text: str) -> Escaped:
+    escaped = _escape(_CONTENT, text)
+    if escaped.text.isspace() or (_BLANK in escaped.text and not _SHOWN.search(escaped.text)):
+        shown = "".join(map(visible, escaped.text))
+        return Escaped(shown, len(shown.encode()), len(escaped.text))
+    return escaped
 
 
 def _escape(pattern: re.Pattern[str], text: str) -> Escaped:
@@ -173,6 +211,12 @@ def _escape(pattern: re.Pattern[str], text: str) -> Escaped:
             hidden += len(match[0])
             # Hidden characters come in runs: a call for each would take a second for a text of nothing else.
             return "".join(map(visible, match[0]))
+        elif match.lastgroup == "always":
+            part = match[0]
+            for character in _ALWAYS.intersection(part):
+                hidden += part.count(character) if character not in '<>"' else 0
+                part = part.replace(character, visible(character))
+            return part
         return visible(match[0])
 
     escaped = pattern.sub(replace, text)

@@ -12,11 +12,12 @@ Flavored Markdown 0.29, 6.9 (autolinks).
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 
 from broker.core.counting import TokenCounter
 from broker.core.lanes import Candidate
-from broker.core.render.escaping import escape_content
-from broker.core.render.renderer import Block, block_of, header_of, restated
+from broker.core.render.escaping import escape_contents
+from broker.core.render.renderer import Block, blocks_of, headers_of, restated
 from broker.core.render.seals import SEAL, SEAL_LENGTH, Sealer
 
 _EVIDENCE = (
@@ -67,19 +68,22 @@ class Markdown:
         asked = _question(question)
         return _CLOSING + (f"\n{asked}" if asked else "")
 
-    def block(self, candidate: Candidate, counter: TokenCounter) -> Block:
-        """Heading, code block and the line behind it."""
-        header, content = header_of(candidate), escape_content(candidate.frame.content)
-        provider, frame_id = header.provider.text, header.frame_id.text
-        kind, label = header.kind.text, header.label.text
+    def blocks(self, candidates: Sequence[Candidate], counter: TokenCounter) -> list[Block]:
+        """Heading, code block and the line behind it, of each."""
+        headers = headers_of(candidates, kinds=True)
+        contents = escape_contents([candidate.frame.content for candidate in candidates])
         # Nothing that this writes around the values is acted on, nor makes a value's ends be so.
-        heading = in_heading(f'"{label}" provider="{provider}" id="{frame_id}" kind="{kind}"')
-        size = self._frame + len(heading.encode()) + content.size + 2 * (len(_fence(content.text)) - len(_FENCE))
-        return block_of(self, candidate, header, heading, content, size, counter)
+        headings = [
+            in_heading(f'"{one.label}" provider="{one.provider}" id="{one.frame_id}" kind="{one.kind}"')
+            for one in headers
+        ]
+        around = [self._frame + 2 * (len(_fence(content.text)) - len(_FENCE)) for content in contents]
+        return blocks_of(self, candidates, headers, headings, contents, around, counter)
 
-    def text(self, block: Block, digest: str) -> str:
-        """The section, under the seal of its content."""
-        return self._written(block.header, block.content, "" if self._sealer is None else self._sealer(digest))
+    def texts(self, blocks: Sequence[Block], digests: Iterable[str]) -> list[str]:
+        """The sections, each under the seal of its content."""
+        seals = [""] * len(blocks) if self._sealer is None else map(self._sealer, digests)
+        return [self._written(block.header, block.content, seal) for block, seal in zip(blocks, seals, strict=True)]
 
     def _written(self, heading: str, content: str, seal: str) -> str:
         if self._sealer is None:

@@ -37,7 +37,8 @@ def render_record(request: CompositionRequest) -> RenderRecord:
     """How the context of a request is written, for its audit."""
     data_alone = request.mode.data_alone
     return RenderRecord(
-        mode=request.mode.value,
-        fence="" if data_alone else request.fence.value,
+        # What ``value`` gives, without the two calls that it is.
+        mode=request.mode._value_,
+        fence="" if data_alone else request.fence._value_,
         restated_question=not data_alone and bool(request.question.strip()),
     )

@@ -8,17 +8,17 @@ composition of a mode, whatever else is placed, so that a prompt cache hits.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from broker.core.counting import BytesPerFour, TokenCounter
-from broker.core.frames import content_tokens
+from broker.core.frames import tokens_of
 from broker.core.lanes import Candidate
-from broker.core.render.escaping import Escaped, escape_content, escape_header
-from broker.core.render.role_tokens import role_tokens
+from broker.core.render.escaping import Escaped, escape_content, escaped_headers
+from broker.core.render.role_tokens import role_tokens_of
 
 
 class Block(Struct, frozen=True, gc=False):
@@ -62,11 +62,11 @@ class Renderer(Protocol):
     def closing(self, question: str) -> str:
         """The text below the evidence, likewise."""
 
-    def block(self, candidate: Candidate, counter: TokenCounter) -> Block:
-        """A frame's block, and what it costs by a counter."""
+    def blocks(self, candidates: Sequence[Candidate], counter: TokenCounter) -> list[Block]:
+        """Each frame's block, and what it costs by a counter. No block depends on the frames beside it."""
 
-    def text(self, block: Block, digest: str) -> str:
-        """A block of this mode as it is written, for a frame whose content has this digest."""
+    def texts(self, blocks: Sequence[Block], digests: Iterable[str]) -> list[str]:
+        """Blocks of this mode as they are written, for frames whose contents have these digests."""
 
     def seal_in(self, text: str) -> str:
         """The seal that a block of this mode bears; empty: none."""
@@ -78,76 +78,104 @@ class Header(Struct, frozen=True, gc=False):
     Attributes:
         provider: Whose it is.
         frame_id: The frame's id.
-        kind: The frame's kind.
         label: Its own citation label, or its title where that is blank.
+        kind: The frame's kind; empty where the block does not say it.
+        hidden: Hidden characters made visible in all of them.
+        fences: Fence look-alikes neutralised in all of them.
     """
 
-    provider: Escaped
-    frame_id: Escaped
-    kind: Escaped
-    label: Escaped
+    provider: str
+    frame_id: str
+    label: str
+    kind: str = ""
+    hidden: int = 0
+    fences: int = 0
 
     @property
     def name(self) -> str:
         """``provider/id``."""
-        return f"{self.provider.text}/{self.frame_id.text}"
+        return f"{self.provider}/{self.frame_id}"
 
 
-def header_of(candidate: Candidate) -> Header:
-    """What a block says of a frame."""
-    frame = candidate.frame
-    label = frame.citation_label
-    if not label or label.isspace():
-        label = frame.title
-    return Header(_again(candidate.provider), escape_header(frame.id), _again(frame.kind), escape_header(label))
+def headers_of(candidates: Sequence[Candidate], *, kinds: bool) -> list[Header]:
+    """What blocks say of their frames, with or without their kinds."""
+    frames = [candidate.frame for candidate in candidates]
+    providers, ids = [candidate.provider for candidate in candidates], [frame.id for frame in frames]
+    labels = [label if (label := one.citation_label) and not label.isspace() else one.title for one in frames]
+    shown = [frame.kind if kinds else "" for frame in frames]
+    # Many frames have a provider and a kind in common.
+    changed = escaped_headers([*ids, *labels, *set(providers), *set(shown)])
+    if not changed:
+        return list(map(Header, providers, ids, labels, shown))
+    return [_changed(row, changed) for row in zip(providers, ids, labels, shown, strict=True)]
 
 
-@lru_cache(maxsize=1024)
-def _again(text: str) -> Escaped:
-    """What :func:`escape_header` gives, for what many frames have in common."""
-    return escape_header(text)
+def _changed(row: tuple[str, str, str, str], changed: Mapping[str, Escaped]) -> Header:
+    escaped = [changed.get(value) or Escaped(value, 0) for value in row]
+    provider, frame_id, label, kind = [one.text for one in escaped]
+    hidden, fences = sum([one.hidden for one in escaped]), sum([one.fences for one in escaped])
+    return Header(provider, frame_id, label, kind, hidden, fences)
 
 
-def block_of(
+def blocks_of(
     renderer: Renderer,
-    candidate: Candidate,
-    header: Header,
-    written: str,
-    content: Escaped,
-    size: int,
+    candidates: Sequence[Candidate],
+    headers: Sequence[Header],
+    written: Sequence[str],
+    contents: Sequence[Escaped],
+    around: Sequence[int],
     counter: TokenCounter,
-) -> Block:
-    """A block that shows every value of its header.
+) -> list[Block]:
+    """Blocks that show every value of their headers.
 
     Args:
-        renderer: What writes it.
-        candidate: The frame.
-        header: What the block says of it.
-        written: The header as the mode writes it.
-        content: The frame's content as the block shows it.
-        size: UTF-8 bytes of the whole block.
-        counter: Counts its tokens.
+        renderer: What writes them.
+        candidates: The frames.
+        headers: What the blocks say of them.
+        written: The headers as the mode writes them.
+        contents: The frames' contents as the blocks show them.
+        around: UTF-8 bytes of each block beside its header and content.
+        counter: Counts their tokens.
     """
-    provider, frame_id, kind, label = header.provider, header.frame_id, header.kind, header.label
-    block = Block(
-        size=size,
-        cost=content_tokens(size),
-        label=label.text,
-        name=f"{provider.text}/{frame_id.text}",
-        escaped_characters=provider.hidden + frame_id.hidden + kind.hidden + label.hidden + content.hidden,
-        neutralised_fences=provider.fences + frame_id.fences + kind.fences + label.fences + content.fences,
-        role_tokens=role_tokens(candidate.frame.content),
-        header=written,
-        content=content.text,
-    )
-    return costed(renderer, block, counter, candidate.digest)
+    sizes = [
+        content.size + more + (len(line) if line.isascii() else len(line.encode()))
+        for content, more, line in zip(contents, around, written, strict=True)
+    ]
+    blocks = [
+        Block(
+            size,
+            cost,
+            header.label,
+            f"{header.provider}/{header.frame_id}",
+            header.hidden + content.hidden,
+            header.fences + content.fences,
+            tokens,
+            line,
+            content.text,
+        )
+        for size, cost, header, content, tokens, line in zip(
+            sizes,
+            tokens_of(sizes),
+            headers,
+            contents,
+            role_tokens_of([candidate.frame.content for candidate in candidates]),
+            written,
+            strict=True,
+        )
+    ]
+    return costed(renderer, blocks, candidates, counter)
 
 
-def costed(renderer: Renderer, block: Block, counter: TokenCounter, digest: str) -> Block:
-    """A block whose cost is that of its size, with what it costs by a counter."""
+def costed(
+    renderer: Renderer, blocks: list[Block], candidates: Sequence[Candidate], counter: TokenCounter
+) -> list[Block]:
+    """Blocks whose costs are those of their sizes, with what they cost by a counter."""
     if isinstance(counter, BytesPerFour):
-        return block
-    return replace(block, cost=counter.count(renderer.text(block, digest) + renderer.separator))
+        return blocks
+    texts = renderer.texts(blocks, [candidate.digest for candidate in candidates])
+    return [
+        replace(block, cost=counter.count(text + renderer.separator)) for block, text in zip(blocks, texts, strict=True)
+    ]
 
 
 def restated(question: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 FORMATS: Mapping[str, tuple[str, ...]] = {
     "ChatML": ("<|im_start|>", "<|im_end|>", "<|im_sep|>"),
@@ -65,12 +65,15 @@ _TURN = re.compile(rf"\n\r?\n(?:{'|'.join(map(re.escape, TURNS))})")
 
 def role_tokens(content: str) -> int:
     """How many role tokens stand in a content, none counted twice. The time is linear in the content."""
-    count = 0
+    return role_tokens_of((content,))[0]
+
+
+def role_tokens_of(contents: Iterable[str]) -> list[int]:
+    """:func:`role_tokens` of each content."""
     # Most contents have none of what a token needs; that is told in a tenth of a pattern's time.
-    if "<" in content:
-        count += _ANGLED.subn("", content)[1]
-    if "[" in content:
-        count += _BRACKETED.subn("", content)[1]
-    if ":" in content:
-        count += content.startswith(TURNS) + _TURN.subn("", content)[1]
-    return count
+    return [
+        (len(_ANGLED.findall(content)) if "<" in content else 0)
+        + (len(_BRACKETED.findall(content)) if "[" in content else 0)
+        + (content.startswith(TURNS) + len(_TURN.findall(content)) if ":" in content else 0)
+        for content in contents
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from broker.core.request import Fence
@@ -32,7 +32,7 @@ Sealer: TypeAlias = Callable[[str], str]
 
 def sealer_of(fence: Fence, key: bytes) -> Sealer | None:
     """What makes the seals of a fence under the broker's key; None: it has none."""
-    return (lambda digest: seal_of(digest, key)) if fence is Fence.SEALED else None
+    return partial(seal_of, key=key) if fence is Fence.SEALED else None
 
 
 # The same evidence is placed again and again: a thousand seals take a quarter of a megabyte.

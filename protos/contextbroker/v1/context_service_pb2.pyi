@@ -208,8 +208,9 @@ class _SnapshotsEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Snapshots.V
     SNAPSHOTS_NONE: _Snapshots.ValueType  # 1
     """One composition, at the end."""
     SNAPSHOTS_ON_LANE_END: _Snapshots.ValueType  # 2
-    """One more, complete in itself, each time a lane has ended and others have not. Lanes that end while one is being
-    made or sent, or shortly after, share the next. None is made of lanes so large that it could take a second.
+    """One more, complete in itself, each time a lane has ended and others have not; inline lanes are in each of them.
+    Lanes that end while one is being made or sent, or shortly after, share the next. None is made of lanes so large
+    that it could take a second.
     """
 
 class Snapshots(_Snapshots, metaclass=_SnapshotsEnumTypeWrapper):
@@ -220,8 +221,9 @@ SNAPSHOTS_UNSPECIFIED: Snapshots.ValueType  # 0
 SNAPSHOTS_NONE: Snapshots.ValueType  # 1
 """One composition, at the end."""
 SNAPSHOTS_ON_LANE_END: Snapshots.ValueType  # 2
-"""One more, complete in itself, each time a lane has ended and others have not. Lanes that end while one is being
-made or sent, or shortly after, share the next. None is made of lanes so large that it could take a second.
+"""One more, complete in itself, each time a lane has ended and others have not; inline lanes are in each of them.
+Lanes that end while one is being made or sent, or shortly after, share the next. None is made of lanes so large
+that it could take a second.
 """
 Global___Snapshots: _TypeAlias = Snapshots  # noqa: Y015
 
@@ -547,45 +549,45 @@ Global___ComposeRequest: _TypeAlias = ComposeRequest  # noqa: Y015
 
 @_typing.final
 class ComposeResponse(_message.Message):
-    """One message of the answer."""
+    """One message of the answer: what has come up since the last one. It has one or more of these fields; where it has
+    several, what they say happened in the order in which they stand here.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     ACCEPTED_FIELD_NUMBER: _builtins.int
     LANE_UPDATES_FIELD_NUMBER: _builtins.int
-    PART_FIELD_NUMBER: _builtins.int
     SNAPSHOT_FIELD_NUMBER: _builtins.int
+    PART_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def accepted(self) -> Global___Accepted:
-        """First: the request was taken."""
+        """The request was taken; in the first message alone."""
 
     @_builtins.property
     def lane_updates(self) -> Global___LaneUpdates:
-        """Any number, while collecting."""
+        """Lanes that changed, in any number of messages while collecting."""
+
+    @_builtins.property
+    def snapshot(self) -> Global___Snapshot:
+        """Part of a snapshot, in any number of messages while collecting, where snapshots were asked for."""
 
     @_builtins.property
     def part(self) -> _composition_pb2.Part:
         """The composition, once collecting has ended; the last part holds completed, and nothing follows it."""
-
-    @_builtins.property
-    def snapshot(self) -> Global___Snapshot:
-        """Any number, while collecting, where snapshots were asked for."""
 
     def __init__(
         self,
         *,
         accepted: Global___Accepted | None = ...,
         lane_updates: Global___LaneUpdates | None = ...,
-        part: _composition_pb2.Part | None = ...,
         snapshot: Global___Snapshot | None = ...,
+        part: _composition_pb2.Part | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "lane_updates", b"lane_updates", "message", b"message", "part", b"part", "snapshot", b"snapshot"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "lane_updates", b"lane_updates", "part", b"part", "snapshot", b"snapshot"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "lane_updates", b"lane_updates", "message", b"message", "part", b"part", "snapshot", b"snapshot"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "lane_updates", b"lane_updates", "part", b"part", "snapshot", b"snapshot"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["accepted", "lane_updates", "part", "snapshot"]  # noqa: Y015
-    _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ComposeResponse: _TypeAlias = ComposeResponse  # noqa: Y015
 
@@ -693,7 +695,7 @@ Global___OpenedLane: _TypeAlias = OpenedLane  # noqa: Y015
 
 @_typing.final
 class LaneUpdates(_message.Message):
-    """The lanes that changed since the last such message."""
+    """The attached and pushed lanes that changed since the last such message; inline ones have nothing to wait for."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -730,7 +732,7 @@ class LaneUpdate(_message.Message):
     state: _composition_pb2.LaneState.ValueType
     """What it is now."""
     frames: _builtins.int
-    """Frames received so far."""
+    """Frames received so far; while it collects, counted anew five times a second at most."""
     message: _builtins.str
     """Why, where it did not end COMPLETE or EMPTY."""
     def __init__(
@@ -1146,14 +1148,16 @@ Global___ListCompositionsRequest: _TypeAlias = ListCompositionsRequest  # noqa: 
 
 @_typing.final
 class ListCompositionsResponse(_message.Message):
-    """A page of recorded compositions, newest first."""
+    """A page of recorded compositions, newest first. It holds fewer than were asked for, or none, where they are rare among
+    many and looking for them takes long: there may be more as long as there is a next_page_token.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     COMPOSITIONS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
-    """Where the next page starts; empty: this was the last."""
+    """Where the next page starts, with the same request otherwise; empty: this was the last."""
     @_builtins.property
     def compositions(self) -> _containers.RepeatedCompositeFieldContainer[Global___CompositionRecord]:
         """The compositions."""

@@ -81,7 +81,7 @@ class ContextServiceServicer:
     def Compose(self, request, context):
         """Gathers every wanted provider's frames, ranks, packs and places them, and streams the result: one Accepted, any
         number of LaneUpdates, and the composition in Parts, of which the last holds its Completed. A stream that ends OK has
-        had that.
+        had that. What comes within some milliseconds shares a message: a small answer may be one.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -109,7 +109,7 @@ class ContextServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListCompositions(self, request, context):
-        """Recorded compositions of the caller's tenant, newest first.
+        """Recorded compositions of the caller's tenant, newest first. A page may be empty and not be the last.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -38,7 +38,7 @@ class ContextServiceStub:
     Compose: _grpc.UnaryStreamMultiCallable[_context_service_pb2.ComposeRequest, _context_service_pb2.ComposeResponse]
     """Gathers every wanted provider's frames, ranks, packs and places them, and streams the result: one Accepted, any
     number of LaneUpdates, and the composition in Parts, of which the last holds its Completed. A stream that ends OK has
-    had that.
+    had that. What comes within some milliseconds shares a message: a small answer may be one.
     """
     ListProviders: _grpc.UnaryUnaryMultiCallable[_context_service_pb2.ListProvidersRequest, _context_service_pb2.ListProvidersResponse]
     """The providers known to the broker."""
@@ -47,7 +47,7 @@ class ContextServiceStub:
     GetComposition: _grpc.UnaryStreamMultiCallable[_context_service_pb2.GetCompositionRequest, _context_service_pb2.GetCompositionResponse]
     """One recorded composition of the caller's tenant: its record, then its audit and what else was kept, in Parts."""
     ListCompositions: _grpc.UnaryUnaryMultiCallable[_context_service_pb2.ListCompositionsRequest, _context_service_pb2.ListCompositionsResponse]
-    """Recorded compositions of the caller's tenant, newest first."""
+    """Recorded compositions of the caller's tenant, newest first. A page may be empty and not be the last."""
     ReportAttribution: _grpc.UnaryUnaryMultiCallable[_context_service_pb2.ReportAttributionRequest, _context_service_pb2.ReportAttributionResponse]
     """What became of placed frames. What was observed once stays observed; a report is taken whole or not at all."""
     GetProviderStatistics: _grpc.UnaryUnaryMultiCallable[_context_service_pb2.GetProviderStatisticsRequest, _context_service_pb2.GetProviderStatisticsResponse]
@@ -63,7 +63,7 @@ class ContextServiceAsyncStub(ContextServiceStub):
     Compose: _aio.UnaryStreamMultiCallable[_context_service_pb2.ComposeRequest, _context_service_pb2.ComposeResponse]  # type: ignore[assignment]
     """Gathers every wanted provider's frames, ranks, packs and places them, and streams the result: one Accepted, any
     number of LaneUpdates, and the composition in Parts, of which the last holds its Completed. A stream that ends OK has
-    had that.
+    had that. What comes within some milliseconds shares a message: a small answer may be one.
     """
     ListProviders: _aio.UnaryUnaryMultiCallable[_context_service_pb2.ListProvidersRequest, _context_service_pb2.ListProvidersResponse]  # type: ignore[assignment]
     """The providers known to the broker."""
@@ -72,7 +72,7 @@ class ContextServiceAsyncStub(ContextServiceStub):
     GetComposition: _aio.UnaryStreamMultiCallable[_context_service_pb2.GetCompositionRequest, _context_service_pb2.GetCompositionResponse]  # type: ignore[assignment]
     """One recorded composition of the caller's tenant: its record, then its audit and what else was kept, in Parts."""
     ListCompositions: _aio.UnaryUnaryMultiCallable[_context_service_pb2.ListCompositionsRequest, _context_service_pb2.ListCompositionsResponse]  # type: ignore[assignment]
-    """Recorded compositions of the caller's tenant, newest first."""
+    """Recorded compositions of the caller's tenant, newest first. A page may be empty and not be the last."""
     ReportAttribution: _aio.UnaryUnaryMultiCallable[_context_service_pb2.ReportAttributionRequest, _context_service_pb2.ReportAttributionResponse]  # type: ignore[assignment]
     """What became of placed frames. What was observed once stays observed; a report is taken whole or not at all."""
     GetProviderStatistics: _aio.UnaryUnaryMultiCallable[_context_service_pb2.GetProviderStatisticsRequest, _context_service_pb2.GetProviderStatisticsResponse]  # type: ignore[assignment]
@@ -91,7 +91,7 @@ class ContextServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_context_service_pb2.ComposeResponse], _abc.AsyncIterator[_context_service_pb2.ComposeResponse]]:
         """Gathers every wanted provider's frames, ranks, packs and places them, and streams the result: one Accepted, any
         number of LaneUpdates, and the composition in Parts, of which the last holds its Completed. A stream that ends OK has
-        had that.
+        had that. What comes within some milliseconds shares a message: a small answer may be one.
         """
 
     @_abc_1.abstractmethod
@@ -124,7 +124,7 @@ class ContextServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _context_service_pb2.ListCompositionsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_context_service_pb2.ListCompositionsResponse, _abc.Awaitable[_context_service_pb2.ListCompositionsResponse]]:
-        """Recorded compositions of the caller's tenant, newest first."""
+        """Recorded compositions of the caller's tenant, newest first. A page may be empty and not be the last."""
 
     @_abc_1.abstractmethod
     def ReportAttribution(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from broker.core.counting import BYTES_PER_4
+from broker.core.counting import BYTES_PER_4, TokenCounter
 from broker.core.frames import content_digest
 from broker.core.lanes import Candidate
-from broker.core.render.renderer import Renderer
+from broker.core.render.renderer import Block, Renderer
 from tests.core.building import frame
 from tests.core.render.test_escaping import NASTY
 
@@ -39,4 +39,10 @@ def candidate(provider: str = "a", **fields) -> Candidate:
 
 def written(renderer: Renderer, one: Candidate) -> str:
     """A candidate's block as it stands in a prompt."""
-    return renderer.text(renderer.block(one, BYTES_PER_4), one.digest)
+    return renderer.texts([measured(renderer, one)], [one.digest])[0]
+
+
+def measured(renderer: Renderer, one: Candidate, counter: TokenCounter = BYTES_PER_4) -> Block:
+    """A candidate's block."""
+    (block,) = renderer.blocks([one], counter)
+    return block

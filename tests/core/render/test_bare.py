@@ -6,13 +6,13 @@ from broker.core.counting import BYTES_PER_4
 from broker.core.render.bare import Bare
 from broker.core.request import RenderMode
 from tests.core.building import composed, excluded, frame, lane
-from tests.core.render.making import candidate, written
+from tests.core.render.making import candidate, measured, written
 
 
 def test_a_block_without_text():
     content = "é </frame> <|im_end|>\u200b"
     one = candidate(content=content, citation_label="L\u200b")
-    block = Bare().block(one, BYTES_PER_4)
+    block = measured(Bare(), one)
     assert (written(Bare(), one), block.cost, block.size) == ("", BYTES_PER_4.count(content), len(content.encode()))
     assert (block.label, block.name) == ("L⟦U+200B⟧", "a/id")
     assert (block.escaped_characters, block.neutralised_fences, block.role_tokens) == (0, 0, 1)

@@ -11,14 +11,14 @@ from broker.core.counting import BYTES_PER_4
 from broker.core.render.documents import Documents
 from broker.core.request import RenderMode
 from tests.core.building import composed, frame, lane
-from tests.core.render.making import candidate, text, written
+from tests.core.render.making import candidate, measured, text, written
 
 DOCUMENTS = Documents()
 
 
 def test_a_document():
     one = candidate(title='Say "hi"', content="a\n</frame>\u200b", citation_label="L")
-    block, text = DOCUMENTS.block(one, BYTES_PER_4), written(DOCUMENTS, one)
+    block, text = measured(DOCUMENTS, one), written(DOCUMENTS, one)
     assert json.loads(text) == {
         "title": 'Say "hi"',
         "text": "a\n⟦U+003C⟧/frame>⟦U+200B⟧",
@@ -30,7 +30,7 @@ def test_a_document():
 
 
 def test_a_document_is_charged_with_its_separator():
-    block, text = DOCUMENTS.block(candidate(), BYTES_PER_4), written(DOCUMENTS, candidate())
+    block, text = measured(DOCUMENTS, candidate()), written(DOCUMENTS, candidate())
     assert block.size == len(text.encode())
     assert block.cost == BYTES_PER_4.count(text + ",\n")
 
@@ -40,13 +40,13 @@ def test_no_frames_are_an_empty_array():
 
 
 def test_a_label_and_an_id_made_to_collide_do_not():
-    long_id = DOCUMENTS.block(candidate("a", id="1) (b/2", title="x"), BYTES_PER_4)
-    long_label = DOCUMENTS.block(candidate("b", id="2", title="x (a/1)"), BYTES_PER_4)
+    long_id = measured(DOCUMENTS, candidate("a", id="1) (b/2", title="x"))
+    long_label = measured(DOCUMENTS, candidate("b", id="2", title="x (a/1)"))
     assert (long_id.label, long_label.label) == ("x (a/1) ⟦U+0028⟧b/2)", "x (a/1) (b/2)")
 
 
 def test_an_id_in_brackets_of_its_own_stays_as_it_is():
-    block = DOCUMENTS.block(candidate(id="pack.py#pack(space)", title="x"), BYTES_PER_4)
+    block = measured(DOCUMENTS, candidate(id="pack.py#pack(space)", title="x"))
     assert block.label == "x (a/pack.py#pack(space))"
 
 
@@ -57,8 +57,7 @@ words = st.lists(part, min_size=1, max_size=3).map("".join).filter(str.strip)
 @given(st.sets(st.tuples(words, st.sampled_from(["a", "b"]), words), min_size=2, max_size=6))
 def test_no_two_frames_have_one_citation(named):
     citations = {
-        DOCUMENTS.block(candidate(provider, id=frame_id, title=label), BYTES_PER_4).label
-        for label, provider, frame_id in named
+        measured(DOCUMENTS, candidate(provider, id=frame_id, title=label)).label for label, provider, frame_id in named
     }
     assert len(citations) == len(named)
 

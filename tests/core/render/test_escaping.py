@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.core.render import escaping, invisible
-from broker.core.render.escaping import escape_content, escape_header, unescape
+from broker.core.render.escaping import (
+    escape_content,
+    escape_contents,
+    escape_header,
+    escaped_headers,
+    unescape,
+    visible,
+)
 from broker.core.render.invisible import HIDDEN
 from tests.core.building import turned_back
 
@@ -177,6 +184,20 @@ def test_what_is_told_harmless_at_a_glance_is_so_by_the_patterns(text):
         escaped = escape(text)
         if escaped.text == text:
             assert escaping._escape(pattern, text) == escaped
+
+
+@given(st.text(st.sampled_from('<>"\t\n\r\0\x01\x7f aé/')))
+def test_what_a_header_never_holds_is_escaped_wherever_it_stands(text):
+    escaped = escape_header(text)
+    assert escaped.text == "".join(c if c in " aé/" else visible(c) for c in text)
+    assert (escaped.hidden, escaped.fences) == (sum(c in "\t\n\r\0\x01\x7f" for c in text), 0)
+
+
+@given(st.lists(nasty | MANY_PLAIN | st.just("plain"), max_size=6))
+def test_texts_that_are_looked_at_together_are_escaped_as_each_alone_is(texts):
+    assert escape_contents(texts) == [escape_content(text) for text in texts]
+    alone = {text: escape_header(text) for text in texts}
+    assert escaped_headers(texts) == {text: escaped for text, escaped in alone.items() if escaped.text != text}
 
 
 LISTED = "".join(value for name, value in vars(invisible).items() if name.isupper() and name != "UNIDATA_VERSION")

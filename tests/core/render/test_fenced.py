@@ -17,14 +17,14 @@ from broker.core.render.renderer import Block
 from broker.core.render.seals import seal_of, sealer_of
 from broker.core.request import Fence
 from tests.core.building import composed, frame, lane
-from tests.core.render.making import KEY, candidate, text, written
+from tests.core.render.making import KEY, candidate, measured, text, written
 
 SEALED = Fenced(sealer_of(Fence.SEALED, KEY))
 PLAIN = Fenced(None)
 
 
 def block_of(renderer: Fenced = SEALED, **fields) -> Block:
-    return renderer.block(candidate(**fields), BYTES_PER_4)
+    return measured(renderer, candidate(**fields))
 
 
 def text_of(renderer: Fenced = SEALED, **fields) -> str:

@@ -14,14 +14,14 @@ from broker.core.render.markdown import Markdown
 from broker.core.render.renderer import Block
 from broker.core.render.seals import seal_of, sealer_of
 from broker.core.request import Fence
-from tests.core.render.making import KEY, candidate, text, written
+from tests.core.render.making import KEY, candidate, measured, text, written
 
 SEALED = Markdown(sealer_of(Fence.SEALED, KEY))
 PLAIN = Markdown(None)
 
 
 def block_of(renderer: Markdown = SEALED, **fields) -> Block:
-    return renderer.block(candidate(**fields), BYTES_PER_4)
+    return measured(renderer, candidate(**fields))
 
 
 def text_of(renderer: Markdown = SEALED, **fields) -> str:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.render.role_tokens import FORMATS, TURNS, role_tokens
+from broker.core.render.role_tokens import FORMATS, TURNS, role_tokens, role_tokens_of
 
 TOKENS = sorted({token for tokens in FORMATS.values() for token in tokens})
 
@@ -45,6 +45,7 @@ def test_the_count_is_what_a_plain_search_finds(text: str):
     found = sum(text.count(token) for token in TOKENS)
     turns = sum(len(re.findall(rf"(?:^|(?<=\n\n)|(?<=\n\r\n)){turn}", text)) for turn in TURNS)
     assert role_tokens(text) == found + turns
+    assert role_tokens_of([text, "plain", text]) == [found + turns, 0, found + turns]
 
 
 @pytest.mark.parametrize("unit", ["<", "<|", "<|im_start|", "[", "\n\n", "\n\nHuman", "<|im_start|>", "<｜", "A"])
