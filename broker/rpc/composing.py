@@ -160,7 +160,7 @@ class Composer:
             )
         composition = replace(composition, composition_id=composition_id, request_id=accepted.request_id)
         composed = time()
-        parts = await self._told(answer, composition, large)
+        parts = await self._told(answer, composition)
         audit = await in_thread_if(len(lanes) >= THREAD_LANES, encoded_audit, composition.summary, composition.usage)
         recording = time()
         wait = timing.record_by(answer_by, stream.deadline)
@@ -179,13 +179,12 @@ class Composer:
         }
         composition_told(self._serving.observing, composition, stages, {lane.provider for lane in admitted.inline})
 
-    async def _told(self, answer: Answer, composition: Composition, large: bool) -> list[bytes]:
+    async def _told(self, answer: Answer, composition: Composition) -> list[bytes]:
         """Tells the parts of a composition but its end; what of them is to be kept on record."""
         kept: list[bytes] = []
         kinds = self._recorder.kinds
-        parts = encoded_parts(composition)
-        # Each is made when those before are on their way: all may be many.
-        while (part := await in_thread_if(large, next, parts, None)) is not None:
+        # Each is made when those before are on their way: all may be many; one takes a millisecond or two.
+        for part in encoded_parts(composition):
             data = part.joined()
             await answer.part(data)
             if of_kinds := data if len(kinds) == len(KINDS) else part.joined(kinds):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import math
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from broker.errors import (
     Unavailable,
 )
 from broker.rpc import admission
+from broker.rpc.answering import Answer as Answering
 from broker.rpc.server import Broker
 from broker.wire.batches import join_batch
 from broker.wire.compositions import EncodedPart, encoded_parts
@@ -435,23 +435,29 @@ async def test_many_inline_frames_are_composed_all_the_same(peer: Peer) -> None:
     assert composition.placed[0].frame.id == "2499"
 
 
-@pytest.mark.parametrize(("count", "beside"), [(20, False), (2500, True)])
-async def test_the_parts_of_a_large_answer_alone_are_made_beside_the_loop(
-    peer: Peer, monkeypatch: pytest.MonkeyPatch, count: int, beside: bool
+async def test_a_part_is_made_once_those_before_it_are_on_their_way(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made_in: set[int] = set()
+    order: list[str] = []
+    told = Answering.part
 
     def watched(composition: Composition) -> Iterator[EncodedPart]:
         for part in encoded_parts(composition):
-            made_in.add(threading.get_ident())
+            order.append("made")
             yield part
 
+    async def telling(answer: Answering, data: bytes) -> None:
+        await told(answer, data)
+        order.append("told")
+
     monkeypatch.setattr("broker.rpc.composing.encoded_parts", watched)
-    many = tuple(Frame(id=f"{i:04}", title="t", content=f"{i:060}", score=i / 3000) for i in range(count))
+    monkeypatch.setattr(Answering, "part", telling)
+    many = tuple(Frame(id=f"{i:04}", title="t", content=f"{i:060}", score=i / 3000) for i in range(2500))
     composition = (await peer.compose(inline_lanes=(InlineLane("notes", frames=many),), max_tokens=900)).composition()
-    assert len(composition.audit) == count
-    assert made_in
-    assert (threading.get_ident() not in made_in) is beside
+    assert len(composition.audit) == 2500
+    # The end of the answer, which was made before, comes last.
+    assert order[:-1] == ["made", "told"] * (len(order) // 2)
+    assert len(order) > 4
 
 
 async def test_a_request_that_was_still_read_when_draining_began_is_refused_and_not_answered_without_its_providers(
