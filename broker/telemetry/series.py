@@ -8,6 +8,7 @@ time. What is exposed is what they would expose.
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -133,8 +134,9 @@ class _Family(Collector, Generic[S]):
             metric.samples.extend(self._samples(series, dict(zip(self.label_names, values, strict=True))))
         return [metric]
 
+    @abstractmethod
     def _samples(self, series: S, labels: Mapping[str, str]) -> Iterable[Sample]:
-        raise NotImplementedError
+        """What a scrape reads of one series."""
 
     def _created(self, series: S, labels: Mapping[str, str]) -> Iterable[Sample]:
         if _created_is_shown():
